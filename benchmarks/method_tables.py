@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from intervals import row_of as interval_cells
 from markdown_tables import gain, plain, results, table
+from next_month import table as gains_of_ways
 from scipy.stats import ttest_1samp
 from task_comparison import scores_of
 
@@ -274,6 +275,71 @@ def linear_effects() -> str:
     return table(["", *titles.values(), "gain of the search"], rows())
 
 
+def prior_linear() -> str:
+    """Error of linear problems by how features are drawn, divided by the variance."""
+    titles = {
+        "GBT": "GBT",
+        "filtered": "GBT, features by Pearson's test",
+        "PFS": "prior",
+        "by gain": "by gain",
+        "even": "uniform",
+    }
+    found = _prior_errors("prior_linear", "rows")
+    rows = ([str(n_rows), *_best_bold(own[list(titles)])] for n_rows, own in found.iterrows())
+    return table(["rows", *titles.values()], rows)
+
+
+def prior_ucr() -> str:
+    """Error of time series by how features are drawn, and that of the paper."""
+    titles = {
+        "GBT": "GBT",
+        "PFS": "prior",
+        "by gain": "by gain",
+        "PFS1": "max_features=1",
+        "even": "uniform",
+    }
+    of_paper = {  # eruhimov2007, table 2
+        "coffee": ("Coffee", "0, .168"),
+        "gunpoint": ("GunPoint", ".087, .087"),
+        "cbf": ("CBF", ".029, .001"),
+        "trace": ("Trace", "0, 0"),
+    }
+    found = _prior_errors("prior_ucr", "data")
+    rows = (
+        [title, *map(plain, found.loc[name, list(titles)]), paper]
+        for name, (title, paper) in of_paper.items()
+    )
+    return table(["", *titles.values(), "paper: GBT, prior"], rows)
+
+
+def _prior_errors(file: str, key: str) -> pd.DataFrame:
+    found = results(file)
+    mean = found["error"].map(np.mean)
+    return mean.groupby([found[key], found["method"]]).mean().unstack()
+
+
+def _best_bold(errors: pd.Series) -> list[str]:
+    best = errors.idxmin()
+    return [f"**{plain(own)}**" if name == best else plain(own) for name, own in errors.items()]
+
+
+def next_month() -> str:
+    """Gains of what can be done with a month of new labels over keeping the model."""
+    titles = {
+        "none": "nothing",
+        "level": "fraud more frequent",
+        "common": "effects, all channels",
+        "channel": "effects, two channels",
+        "seconds": "seconds",
+    }
+    cells = gains_of_ways(results("next_month"))[list(titles)]
+    rows = (
+        [f"`{way}`" if "fit" not in way and "model" not in way else way, *own]
+        for way, own in cells.iterrows()
+    )
+    return table(["", *titles.values()], rows).replace("-0", "−0")
+
+
 TABLES = (
     school_landmine,
     scenes,
@@ -288,4 +354,7 @@ TABLES = (
     feature_priors,
     signum,
     linear_effects,
+    prior_linear,
+    prior_ucr,
+    next_month,
 )

@@ -11,7 +11,8 @@ standard errors over seeds, each of which is another world. Differences are pair
 Table 1 has 88.0 for a tree of each task, 87.7 for sum and 88.2 for max on the first data set, 87.1,
 89.0 and 89.6 on the second.
 
-    python benchmarks/mt_adaboost.py [--seeds 20] [--relatedness 1.0] [--leaf 1] [--kinds tree]
+    python benchmarks/mt_adaboost.py --kinds tree --seeds 50 --out results.jsonl
+    python benchmarks/mt_adaboost.py --kinds boosted --seeds 20 --out results.jsonl
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from peer_runs import append, read
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
@@ -153,8 +156,32 @@ def with_error(values: np.ndarray) -> str:
     return f"{values.mean():.2f} ± {values.std(ddof=1) / len(values) ** 0.5:.2f}"
 
 
+def print_tables(found: pd.DataFrame) -> None:
+    """Accuracies on each task and on both, and differences that are paired over seeds."""
+    for name, of_data in found.groupby("data", sort=False):
+        by_method = {
+            method: np.array(own["accuracy"].tolist())
+            for method, own in of_data.groupby("method", sort=False)
+        }
+        rows = {}
+        for method, by_task in by_method.items():
+            mean = by_task.mean(axis=1)
+            row = {f"task{1 + task}": with_error(by_task[:, task]) for task in range(2)}
+            row["both"] = with_error(mean)
+            kind = method.split()[0]
+            if kind in KINDS:
+                each, largest = (
+                    by_method[f"{kind} {trees}"].mean(axis=1) for trees in ("of each", "max")
+                )
+                row["this less of each"] = with_error(mean - each)
+                row["max less this"] = with_error(largest - mean)
+            rows[method] = row
+        print(f"\n{name}\n{pd.DataFrame(rows).T.fillna('').to_string()}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="file of results, appended to")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--relatedness", type=float, default=1.0)
     parser.add_argument("--regions", type=int, default=4)
@@ -169,38 +196,21 @@ def main() -> None:
         for (kind, trees), method in methods(args.leaf, args.depth).items()
         if kind in args.kinds
     }
+    world = {
+        "relatedness": args.relatedness,
+        "n_regions": args.regions,
+        "label_noise": args.noise,
+    }
     for name in args.data:
-        results = [
-            measure(
-                compared,
-                seed,
-                **DATA[name],
-                relatedness=args.relatedness,
-                n_regions=args.regions,
-                label_noise=args.noise,
+        for seed in range(args.seeds):
+            found = measure(compared, seed, **DATA[name], **world)
+            lines = (
+                {"data": name, "seed": seed, "method": " ".join(method).strip()}
+                | {"accuracy": [round(float(each), 3) for each in accuracy]}
+                for method, accuracy in found.items()
             )
-            for seed in range(args.seeds)
-        ]
-        sizes = "; ".join(
-            f"task{number}: {n_labels} labels, {n_train} rows to train"
-            for number, (n_labels, n_train) in enumerate(zip(*DATA[name].values(), strict=True), 1)
-        )
-        print(f"\n{name} ({sizes}), {args.seeds} seeds, relatedness {args.relatedness:g}")
-        table = {}
-        for method in results[0]:
-            by_task = np.array([result[method] for result in results])
-            mean = by_task.mean(axis=1)
-            row = {f"task{1 + task}": with_error(by_task[:, task]) for task in range(2)}
-            row["both"] = with_error(mean)
-            if method[0] != "best possible":
-                each, largest = (
-                    np.mean([result[method[0], trees] for result in results], axis=1)
-                    for trees in ("of each", "max")
-                )
-                row["this less of each"] = with_error(mean - each)
-                row["max less this"] = with_error(largest - mean)
-            table[" ".join(method)] = row
-        print(pd.DataFrame(table).T.fillna("").to_string(), flush=True)
+            append(args.out, lines)
+    print_tables(read(args.out))
 
 
 if __name__ == "__main__":

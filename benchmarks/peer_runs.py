@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ranking.py and survival.py share: settings of the peers, columns, the file of results."""
+"""What scripts that append to files share: settings of the peers, columns, the file of results."""
 
 from __future__ import annotations
 

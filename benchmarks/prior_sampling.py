@@ -6,12 +6,14 @@ Boosting with all features (GBT), with features drawn by the importances of the 
 trees of depth 3, learning rate 0.1. Priors are leave-one-out: of models of the other problems, none
 of whose rows are this one's.
 
-    python benchmarks/prior_sampling.py signum --out benchmarks/results/signum.jsonl
-                                                 section 4.1, figure 2: MSE
+    python benchmarks/prior_sampling.py signum   section 4.1, figure 2: MSE
     python benchmarks/prior_sampling.py linear   figure 5: MSE / variance; GBT by a Pearson filter
-    python benchmarks/prior_sampling.py digits   table 1, with scikit-learn's 8 x 8 digits
     python benchmarks/prior_sampling.py ucr --data FOLDER   table 2: raw series, at most 50 rows
+    python benchmarks/prior_sampling.py digits   table 1, with scikit-learn's 8 x 8 digits
     python benchmarks/prior_sampling.py speed    time of a tree with 10,000 features
+
+The first three write their results anew, to results/signum.jsonl, prior_linear.jsonl and
+prior_ucr.jsonl, or to --out FILE.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,40 +95,39 @@ def errors(
     return found
 
 
-def signum(args: argparse.Namespace) -> None:
-    if args.out is None:
-        raise SystemExit("signum needs --out FILE, for the results")
+Entries = Iterator[dict[str, Any]]
+RESULTS = Path(__file__).parent / "results"
+
+
+def rounded(values: np.ndarray) -> list[float]:
+    return [float(f"{value:.5g}") for value in np.atleast_1d(values)]
+
+
+def signum(_: argparse.Namespace) -> Entries:
     rng = np.random.default_rng(0)
     gammas = 1 - rng.random(N_PROBLEMS)
-    with args.out.open("w", encoding="utf-8") as file:
-        for n_rows in (20, 100, 500):
-            data = [
-                make_signum(n_rows + 10_000, gamma=float(gamma), seed=seed)
-                for seed, gamma in enumerate(gammas)
-            ]
-            trains = [(own.X[:n_rows], own.y[:n_rows]) for own in data]
-            found = importances(PriorSamplingRegressor, trains)
-            for k, own in enumerate(data):
-                priors = mean_of([found[other] for other in range(N_PROBLEMS) if other != k])
-                priors["known"] = own.importance
-                test = own.X[n_rows:], own.y[n_rows:]
-                kinds = KINDS | KNOWN
-                squares = errors(PriorSamplingRegressor, priors, trains[k], test, mse, kinds)
-                for method, values in squares.items():
-                    entry = {"rows": n_rows, "problem": k, "method": method}
-                    entry["mse"] = [float(f"{value:.5g}") for value in values]
-                    file.write(json.dumps(entry) + "\n")
-            print(f"{n_rows} rows", flush=True)
+    for n_rows in (20, 100, 500):
+        data = [
+            make_signum(n_rows + 10_000, gamma=float(gamma), seed=seed)
+            for seed, gamma in enumerate(gammas)
+        ]
+        trains = [(own.X[:n_rows], own.y[:n_rows]) for own in data]
+        found = importances(PriorSamplingRegressor, trains)
+        for k, own in enumerate(data):
+            priors = mean_of([found[other] for other in range(N_PROBLEMS) if other != k])
+            priors["known"] = own.importance
+            test = own.X[n_rows:], own.y[n_rows:]
+            kinds = KINDS | KNOWN
+            squares = errors(PriorSamplingRegressor, priors, trains[k], test, mse, kinds)
+            for method, values in squares.items():
+                yield {"rows": n_rows, "problem": k, "method": method, "mse": rounded(values)}
 
 
-def linear(_: argparse.Namespace) -> None:
-    print("Linear, 4 of 104 features: MSE / variance, mean of 10 problems")
-    print(f"{'rows':>5}{'GBT':>8}{'filtered':>10}" + "".join(f"{kind:>8}" for kind in KINDS))
+def linear(_: argparse.Namespace) -> Entries:
     for n_rows in (20, 50, 100, 200):
         data = make_shared_linear(N_PROBLEMS, n_rows=n_rows + 1000, seed=0)
         trains = [(X[:n_rows], y[:n_rows]) for X, y in data.problems]
         known = importances(PriorSamplingRegressor, trains)
-        rows = []
         for k, (X, y) in enumerate(data.problems):
             priors = mean_of([known[other] for other in range(N_PROBLEMS) if other != k])
             test = X[n_rows:], y[n_rows:]
@@ -135,12 +136,10 @@ def linear(_: argparse.Namespace) -> None:
             filtered = PriorSamplingRegressor(max_features=None).fit(
                 X[:n_rows][:, kept], y[:n_rows]
             )
-            squares = [found["GBT"].mean(), mse(filtered, test[0][:, kept], test[1])]
-            squares += [found[kind].mean() for kind in KINDS]
-            rows.append(np.array(squares) / test[1].var())
-        means = np.mean(rows, axis=0)
-        cells = [f"{means[0]:8.3f}{means[1]:10.3f}", *(f"{value:8.3f}" for value in means[2:])]
-        print(f"{n_rows:5}" + "".join(cells), flush=True)
+            found["filtered"] = np.array(mse(filtered, test[0][:, kept], test[1]))
+            for method, values in found.items():
+                own = rounded(values / test[1].var())
+                yield {"rows": n_rows, "problem": k, "method": method, "error": own}
 
 
 def digits(_: argparse.Namespace) -> None:
@@ -176,9 +175,7 @@ def digits(_: argparse.Namespace) -> None:
         )
 
 
-def ucr(args: argparse.Namespace) -> None:
-    print("UCR, raw series, at most 50 rows to train: error")
-    print(f"{'':10}{'GBT':>8}" + "".join(f"{kind:>8}" for kind in KINDS))
+def ucr(args: argparse.Namespace) -> Entries:
     names = ("coffee", "gunpoint", "cbf", "trace")
     data = {}
     for name in names:
@@ -194,7 +191,8 @@ def ucr(args: argparse.Namespace) -> None:
         ]
         priors = mean_of(importances(PriorSamplingClassifier, others))
         found = errors(PriorSamplingClassifier, priors, train, test, error)
-        print(f"{name:10}" + "".join(f"{own.mean():8.3f}" for own in found.values()), flush=True)
+        for method, values in found.items():
+            yield {"data": name, "method": method, "error": rounded(values)}
 
 
 def speed(_: argparse.Namespace) -> None:
@@ -221,12 +219,20 @@ def speed(_: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    questions = {"signum": signum, "linear": linear, "digits": digits, "ucr": ucr, "speed": speed}
-    parser.add_argument("question", choices=questions)
+    kept = {"signum": signum, "linear": linear, "ucr": ucr}
+    printed = {"digits": digits, "speed": speed}
+    parser.add_argument("question", choices=[*kept, *printed])
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--out", type=Path, help="file of results of signum, written anew")
+    parser.add_argument("--out", type=Path, help="file of results, written anew")
     args = parser.parse_args()
-    questions[args.question](args)
+    if args.question in printed:
+        printed[args.question](args)
+        return
+    name = args.question if args.question == "signum" else f"prior_{args.question}"
+    with (args.out or RESULTS / f"{name}.jsonl").open("w", encoding="utf-8") as file:
+        for entry in kept[args.question](args):
+            file.write(json.dumps(entry) + "\n")
+            print(entry, flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import re
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 pytest.importorskip("lightgbm")
@@ -14,7 +13,6 @@ if not BENCHMARKS.is_dir():
     pytest.skip("a source distribution has no benchmarks", allow_module_level=True)
 sys.path.append(str(BENCHMARKS))  # last: tests/ has modules of the same names as some scripts
 
-import next_month  # noqa: E402
 import published  # noqa: E402
 
 DOCS = published.ROOT / "docs"
@@ -74,12 +72,3 @@ def test_a_figure_that_somebody_typed_is_replaced():
 )
 def test_scores_have_three_figures(value, text):
     assert published.plain(value) == text
-
-
-def test_the_table_of_the_next_month_is_that_of_its_results():
-    results = pd.read_json(BENCHMARKS / "results" / "next_month.jsonl", lines=True)
-    assert set(results.groupby(["drift", "way"])["seed"].nunique()) == {10}
-    page = (BENCHMARKS.parent / "docs" / "working_week.md").read_text("utf-8")
-    lines = [line.replace("`", "").replace("−", "-") for line in page.splitlines()]
-    for way, cells in next_month.table(results).iterrows():
-        assert f"| {way} | {' | '.join(cells)} |" in lines
