@@ -325,6 +325,11 @@ def _choices(model: FittedTasks) -> list[Child]:
     ways = Counter(way_of(report) for report in model.reports.values())
     rows = [[text, f"{ways[way]:,}"] for way, text in _WAYS.items() if ways[way]]
     found += [element("h3", "What the tasks use"), table(["a task uses", "tasks"], rows)]
+    used = {(own.quit_round, own.specific_rounds) for own in model.reports.values()}
+    if len(used) == 1 and not any(ways[way] for way in _WAYS if way != "common"):
+        n_rounds = model.quit_round[next(iter(model.tasks))]
+        found.append(element("p", f"All of them use the same {n_rounds:,} common rounds."))
+        return found
     found.append(
         _figure(
             "sharing",
@@ -477,6 +482,7 @@ def _behaviour(model: ExplainedTasks, test: UnseenRows | None) -> list[Child]:
         len(tables) > len(largest)
     )
     X = _one_table(model, test.X)
+    n_features = _N_FEATURES if model._stage.n_outputs == 1 else 1  # says why it is not drawn
     pictures = [
         _figure(
             "importance",
@@ -491,7 +497,7 @@ def _behaviour(model: ExplainedTasks, test: UnseenRows | None) -> list[Child]:
                 "Mean prediction with the feature set to each value; one line a task.",
                 lambda name=name: plot_dependence(model, X, _feature(model, name)),  # type: ignore[misc]
             )
-            for number, name in enumerate(found.features[:_N_FEATURES])
+            for number, name in enumerate(found.features[:n_features])
         ),
     ]
     if len(model.tasks) > 1:
