@@ -4,6 +4,7 @@
 Scores are errors of held-out rows, all >= 0. docs/intervals.md has the argument; in short, for a
 task with n scores:
 
+0. Where tasks with fewer scores have larger ones, scores are first divided by that trend.
 1. Its scale is the mean of its scores, shrunk to that of all tasks (credibility): with sum S it is
    (c m + S)/(c + n). Each score is divided by the scale that the other rows of its task give.
 2. The ratios of the other tasks are computed as if these had about n scores too, so that they show
@@ -33,6 +34,8 @@ _ALL = np.iinfo(np.int64).max
 #: Least c and κ: that much the tasks always share.
 _LEAST_SHARED = 1e-3
 _N_ESTIMATES = 3  # of a mean or weights, and of the spread that they follow from
+#: Tasks that show a trend.
+_LEAST_OF_TREND = 4
 _ROUNDING = 1e-12  # of a sum of weights
 
 
@@ -61,6 +64,47 @@ def task_quantiles(scores: Sequence[Float64Array], alpha: float) -> TaskQuantile
         Those of each task, >= 0, in any order; none for a task without held-out rows.
     alpha : float in (0, 1)
     """
+    trend = _size_trend(scores)
+    if (trend == 1.0).all():
+        return _quantiles(scores, alpha)
+    found = _quantiles([own / unit for own, unit in zip(scores, trend, strict=True)], alpha)
+    unknown = _quantiles(scores, alpha).unknown
+    has_scores = np.array([len(own) > 0 for own in scores])
+    return TaskQuantiles(np.where(has_scores, trend * found.by_task, unknown), unknown)
+
+
+def _size_trend(scores: Sequence[Float64Array]) -> Float64Array:
+    """Return the mean score that the number of scores of each task lets expect, in units of all.
+
+    A model of few rows of a task has larger errors there. The logarithm of the mean is a line in
+    that of the number, by weighted least squares with a spread of tasks about it. The line is level
+    unless it falls by more than one standard error: a smaller slope costs more than it corrects.
+    """
+    n = np.array([len(own) for own in scores], np.float64)
+    means = np.array([own.mean() if len(own) else 0.0 for own in scores])
+    has = means > 0.0
+    trend = np.ones(len(scores))
+    if np.count_nonzero(has) < _LEAST_OF_TREND or len(np.unique(n[has])) < 2:
+        return trend
+    x, y = np.log(n[has]), np.log(means[has])
+    ratios = [own / mean - 1.0 for own, mean in zip(scores, means, strict=True) if mean > 0.0]
+    squares = float(sum((own**2).sum() for own in ratios))
+    variances = squares / max(1.0, n[has].sum() - len(x)) / n[has]
+    spread = 0.0
+    for _ in range(_N_ESTIMATES):
+        weights = 1.0 / np.maximum(variances + spread, _ROUNDING)
+        centre, level = np.average(x, weights=weights), np.average(y, weights=weights)
+        squares = float((weights * (x - centre) ** 2).sum())
+        slope = float((weights * (x - centre) * (y - level)).sum()) / squares
+        spread = estimate_population(y - slope * (x - centre), variances).spread
+    if slope >= 0.0 or slope**2 * squares <= 1.0:
+        return trend
+    trend[has] = np.exp(slope * (x - centre))
+    return trend
+
+
+def _quantiles(scores: Sequence[Float64Array], alpha: float) -> TaskQuantiles:
+    """Return the quantiles of tasks whose scores do not depend on their number."""
     n_of_task = np.array([len(own) for own in scores])
     has_scores = n_of_task > 0
     if not has_scores.any():

@@ -100,7 +100,40 @@ class Naive:
         return self.scale(own) * quantile(pairs, self.level)
 
 
+def trend(scores):
+    """Mean score by the number of scores, a line of logarithms; of all tasks 1 if it is level."""
+    known = [[float(s) for s in own] for own in scores if len(own) and sum(own) > 0]
+    if len(known) < 4 or len(set(map(len, known))) < 2:
+        return [1.0] * len(scores)
+    means = [sum(own) / len(own) for own in known]
+    x, y = [math.log(len(own)) for own in known], [math.log(mean) for mean in means]
+    pairs = zip(known, means, strict=True)
+    squares = sum((s / mean - 1.0) ** 2 for own, mean in pairs for s in own)
+    relative = squares / max(1.0, sum(map(len, known)) - len(known))
+    variances, spread = [relative / len(own) for own in known], 0.0
+    for _ in range(3):
+        w = [1.0 / max(own + spread, 1e-12) for own in variances]
+        x_mean, y_mean = (sum(map(math.prod, zip(w, v, strict=True))) / sum(w) for v in (x, y))
+        sxx = sum(own * (a - x_mean) ** 2 for own, a in zip(w, x, strict=True))
+        sxy = sum(o * (a - x_mean) * (b - y_mean) for o, a, b in zip(w, x, y, strict=True))
+        slope = sxy / sxx
+        rest = [b - slope * (a - x_mean) for a, b in zip(x, y, strict=True)]
+        _, spread = population(rest, variances)
+    if slope >= 0 or slope * slope * sxx <= 1:
+        return [1.0] * len(scores)
+    return [
+        math.exp(slope * (math.log(len(own)) - x_mean)) if len(own) and sum(own) > 0 else 1.0
+        for own in scores
+    ]
+
+
 def naive_quantiles(scores, alpha):
     """Quantile of each task, and that of an unknown one."""
-    naive = Naive(scores, alpha)
-    return [naive.of_task(task) for task in range(len(scores))], naive.of_task(None)
+    units, plain = trend(scores), Naive(scores, alpha)
+    unknown = plain.of_task(None)
+    naive = Naive([np.asarray(s) / unit for s, unit in zip(scores, units, strict=True)], alpha)
+    found = [
+        unit * naive.of_task(task) if len(scores[task]) else unknown
+        for task, unit in enumerate(units)
+    ]
+    return found, unknown
