@@ -219,6 +219,7 @@ class ReportedTasks(ExplainedTasks):
         task: Any = None,
         weight: Any = None,
         base_margin: Any = None,
+        qid: Any = None,
         against: Mapping[str, Any] | None = None,
         title: str = "Model report",
     ) -> None:
@@ -243,6 +244,8 @@ class ReportedTasks(ExplainedTasks):
             Row weights >= 0.
         base_margin : like `y`, optional
             Margin that each row starts from.
+        qid : like `y`, optional
+            Query of each row, which scores of rankings need.
         against : mapping of str to model, optional
             Models to compare with, as in :meth:`evaluate`.
         title : str, default="Model report"
@@ -278,7 +281,7 @@ class ReportedTasks(ExplainedTasks):
             rows = {"task": task, "weight": weight, "base_margin": base_margin}
             has_intervals = self.conformity_scores and not self.losses
             alpha = 0.1 if has_intervals else None
-            table = self.evaluate(X, y, **rows, against=against, alpha=alpha)
+            table = self.evaluate(X, y, **rows, qid=qid, against=against, alpha=alpha)
             test = UnseenRows(X, y, **rows, table=table)
         elif against is not None:
             raise DataError("against is given without test rows: pass X and y.")

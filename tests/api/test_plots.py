@@ -138,6 +138,12 @@ def test_names_of_tasks_are_no_formulas_and_all_are_in_legends():
     assert all("\n" not in drawing.name_of(name) for name in ODD)
 
 
+def test_long_names_that_differ_at_an_end_stay_distinct():
+    names = [f"{first} of a very long name / {last}" for first in "ab" for last in "cd"]
+    assert len({drawing.name_of(name) for name in names}) == len(names)
+    assert all(len(drawing.name_of(name)) <= 24 for name in names)
+
+
 def test_of_many_tasks_every_plot_says_what_it_omits():
     names = [f"store {number:02d}" for number in range(45)]
     model, X, y, task = fitted(names)

@@ -147,6 +147,19 @@ def test_a_report_of_test_rows_has_every_section_and_plot(searched, tmp_path):
     assert not any("Not drawn" in text for _, text in page.texts)
 
 
+def test_a_report_of_a_ranking_takes_the_queries(tmp_path):
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(240, 2)), np.repeat(np.arange(24), 10)
+    y, task = (X[:, 0] > 0).astype(int) + (X[:, 1] > 1), np.repeat(["a", "b"], 120)
+    model = mtboost.fit(X, y, task=task, qid=qid, objective="rank:ndcg", **FAST)
+    page = written(model, tmp_path, X, y, task=task, qid=qid)
+    rows = page.table("task", "test rows")
+    table = model.evaluate(X, y, task=task, qid=qid)
+    assert {name: cells["test rows"] for name, cells in rows.items()} == {
+        name: str(n_rows) for name, n_rows in table["rows"].items()
+    }
+
+
 def test_scores_are_those_of_evaluate(searched, tmp_path):
     X, y, task = make(seed=1)
     against = {"none": np.zeros(len(y))}
