@@ -153,6 +153,7 @@ def test_a_report_of_a_ranking_takes_the_queries(tmp_path):
     y, task = (X[:, 0] > 0).astype(int) + (X[:, 1] > 1), np.repeat(["a", "b"], 120)
     model = mtboost.fit(X, y, task=task, qid=qid, objective="rank:ndcg", **FAST)
     page = written(model, tmp_path, X, y, task=task, qid=qid)
+    assert sum("have no scale" in text for _, text in page.texts) == 2
     rows = page.table("task", "test rows")
     table = model.evaluate(X, y, task=task, qid=qid)
     assert {name: cells["test rows"] for name, cells in rows.items()} == {

@@ -14,7 +14,14 @@ from mtboost.base.checks import check_count
 from mtboost.base.tasks import TaskName
 from mtboost.model.evaluation import ALL_TASKS
 from mtboost.model.plots.drawing import COLORS, FAINT, chosen_tasks, ink, name_of, new_panels
-from mtboost.model.plots.rows import check_one_output, encoded, fitted, labelled_rows, predictions
+from mtboost.model.plots.rows import (
+    check_one_output,
+    check_scale_of_labels,
+    encoded,
+    fitted,
+    labelled_rows,
+    predictions,
+)
 from mtboost.trees.losses import is_classification
 
 if TYPE_CHECKING:
@@ -96,7 +103,7 @@ def plot_calibration(
     MissingDependencyError
         matplotlib is not installed.
     UnsupportedError
-        The model has several classes.
+        The model ranks, or has several classes.
     DataError, TypeError
         Rows do not fit the model, a task is unknown, or `model` is not a fitted model.
 
@@ -119,6 +126,7 @@ def plot_calibration(
     check_count("n_bins", n_bins, low=1)
     own = fitted(model)
     check_one_output(own, "plot_calibration()")
+    check_scale_of_labels(own, "plot_calibration()")
     rows = labelled_rows(own, X, encoded(model, y), task, weight, base_margin)
     sizes = {name: part.table.n_rows for name, part in rows.items()}
     shown = chosen_tasks(tasks, rows, sizes, max_tasks)

@@ -19,7 +19,7 @@ from mtboost.model.contributions import ExplainedTasks
 from mtboost.model.evaluation import on_label_scale
 from mtboost.model.new_rows import check_known, rows_by_task
 from mtboost.model.predictions import FittedTasks
-from mtboost.trees.losses import as_zero_one
+from mtboost.trees.losses import as_zero_one, is_ranking
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +66,15 @@ def check_one_output(model: FittedTasks, what: str) -> None:
         raise UnsupportedError(
             f"{what} draws one prediction a row, and the model has {model._stage.n_outputs} "
             f"{model._output_name}."
+        )
+
+
+def check_scale_of_labels(model: FittedTasks, what: str) -> None:
+    """Raise UnsupportedError for rankings, whose predictions order the rows of a query alone."""
+    if is_ranking(model.objective):
+        raise UnsupportedError(
+            f"{what} compares predictions with labels, and those of {model.objective!r} have no "
+            "scale: use evaluate(..., qid=...)."
         )
 
 

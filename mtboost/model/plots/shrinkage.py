@@ -28,6 +28,7 @@ from mtboost.model.plots.drawing import (
 from mtboost.model.plots.rows import (
     LabelledRows,
     check_one_output,
+    check_scale_of_labels,
     encoded,
     fitted,
     labelled_rows,
@@ -87,7 +88,7 @@ def plot_shrinkage(
     MissingDependencyError
         matplotlib is not installed.
     UnsupportedError
-        The model has several classes, or an objective for each task.
+        The model ranks, or has several classes, or an objective for each task.
     DataError, TypeError
         Rows do not fit the model, a task is unknown, or `model` is not a fitted model.
 
@@ -105,6 +106,7 @@ def plot_shrinkage(
     """
     own = fitted(model)
     check_one_output(own, "plot_shrinkage()")
+    check_scale_of_labels(own, "plot_shrinkage()")
     if own.losses:
         raise UnsupportedError(
             "plot_shrinkage() compares tasks with a pooled prediction, which a model with an "
