@@ -44,11 +44,12 @@ MatrixView<T> as_matrix(const py::array_t<T>& array, const char* name) {
 }
 
 // Hands a vector's memory to NumPy without copying it.
-template <typename T>
-py::array_t<T> to_array(std::vector<T> values) {
-  auto owner = std::make_unique<std::vector<T>>(std::move(values));
+template <typename T, typename Allocator>
+py::array_t<T> to_array(std::vector<T, Allocator> values) {
+  using Vector = std::vector<T, Allocator>;
+  auto owner = std::make_unique<Vector>(std::move(values));
   auto* const data = owner.get();
-  py::capsule capsule(data, [](void* pointer) { delete static_cast<std::vector<T>*>(pointer); });
+  py::capsule capsule(data, [](void* pointer) { delete static_cast<Vector*>(pointer); });
   owner.release();
   return py::array_t<T>(static_cast<py::ssize_t>(data->size()), data->data(), capsule);
 }

@@ -157,7 +157,7 @@ double only_leaf(const LightgbmTable& table, const std::vector<GradientPair>& pa
                       TaskRows({0, 1, table.n_rows}), {});
     const auto grown = grow<LightgbmRules>(grower, small_leaves(), pairs, {}, 2);
     check(grown.tree.n_nodes() == 1);
-    check(grown.leaves == std::vector<node_t>(table.n_rows, 0));
+    check(grown.leaves == UnsetArray<node_t>(table.n_rows, 0));
     check(!is_sparse || grown.tree.value.front() == value);
     value = grown.tree.value.front();
   }

@@ -167,7 +167,7 @@ double only_leaf(const Table& table, const std::vector<GradientPair>& pairs, con
   TreeGrower grower(make_matrix(table), std::make_shared<EntropyScore>(), TaskRows({0, 1, table.n_rows}), {});
   const auto grown = grow(grower, params, pairs, {}, 2);
   check(grown.tree.n_nodes() == 1);
-  check(grown.leaves == std::vector<node_t>(table.n_rows, 0));
+  check(grown.leaves == UnsetArray<node_t>(table.n_rows, 0));
   return grown.tree.value.front();
 }
 

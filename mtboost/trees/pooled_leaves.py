@@ -101,7 +101,9 @@ class PooledTrees:
     ) -> Kappa | None:
         """κ as numbers; arguments as of :func:`pool_leaves`, for the first tree."""
         if not self.values:
-            hessian = pairs[leaves >= 0, 1].sum(dtype=np.float64, keepdims=True)
+            took_part = leaves >= 0
+            hessian = pairs[:, 1] if took_part.all() else pairs[took_part, 1]
+            hessian = hessian.sum(dtype=np.float64, keepdims=True)
             self.mean_hessian = float((hessian if total is None else total(hessian))[0]) / n_tasks
         if isinstance(self.pooling, RelativePooling):
             n_levels = 1 if nesting is None else nesting.n_levels

@@ -184,10 +184,10 @@ def _as_sums(hessians: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
 def start_margins(document: Document) -> npt.NDArray[np.float32]:
     """Margins before the first tree, shape (n_outputs,)."""
     row = scipy.sparse.csr_array((1, _n_features(document)), dtype=np.float32)
-    start = first_rounds(document, 0).predict(
-        xgboost.DMatrix(row), output_margin=True, validate_features=False
-    )
-    return np.ravel(start)
+    booster = first_rounds(document, 0)
+    booster.set_param({"nthread": 1})  # waking others takes longer than one row
+    matrix = xgboost.DMatrix(row, nthread=1)
+    return np.ravel(booster.predict(matrix, output_margin=True, validate_features=False))
 
 
 def with_first_round(

@@ -181,7 +181,7 @@ void SmallModels::grow_on_bins(std::size_t model, std::span<const GradientPair> 
                             static_cast<float>(tree.base_weight[at]), tree.default_left[at] != 0});
   }
   for (node_t& leaf : leaves) leaf = std::max(leaf, ~leaf);  // ~leaf: the row was not drawn
-  growth.leaves = std::move(leaves);
+  growth.leaves.assign(leaves.begin(), leaves.end());
 }
 
 void SmallModels::keep(std::size_t model, std::size_t n_trees) {

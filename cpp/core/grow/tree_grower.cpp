@@ -477,21 +477,26 @@ void TreeGrower::check_task_column() const {
     require(matrix_->bin(row, feature) < n_bins, "the task column has missing values: every row needs a task");
 }
 
-void TreeGrower::list_participating_rows(const GrowParams& params, const Sample& sample,
+void TreeGrower::list_participating_rows(const GrowParams& params, const Sample& sample, ThreadPool& pool,
                                          UnsetArray<row_t>& rows) const {
-  rows.clear();
-  rows.reserve(matrix_->n_rows());
-  const auto add = [&](row_t begin, row_t end) {
-    const std::size_t n_before = rows.size();
-    rows.resize(n_before + (end - begin));
-    std::iota(rows.begin() + static_cast<std::ptrdiff_t>(n_before), rows.end(), begin);
-  };
+  const auto list_from = [](row_t first, std::span<row_t> part) { std::iota(part.begin(), part.end(), first); };
   if (sample.tasks.empty()) {
-    add(0, matrix_->n_rows());
+    rows.resize(matrix_->n_rows());
+    pool.parallel_for((rows.size() + kRowsPerBlock - 1) / kRowsPerBlock, rows.size(), [&](std::size_t block) {
+      const std::size_t begin = block * kRowsPerBlock;
+      list_from(static_cast<row_t>(begin),
+                std::span(rows).subspan(begin, std::min(kRowsPerBlock, rows.size() - begin)));
+    });
   } else {
     require(tasks_.has_value() && sample.tasks.size() == tasks_->n_tasks(), "tasks needs one flag per task");
-    for (task_t task = 0; task < tasks_->n_tasks(); ++task)
-      if (sample.tasks[task] != 0) add(tasks_->begin(task), tasks_->end(task));
+    rows.clear();
+    rows.reserve(matrix_->n_rows());
+    for (task_t task = 0; task < tasks_->n_tasks(); ++task) {
+      if (sample.tasks[task] == 0) continue;
+      const std::size_t n_before = rows.size();
+      rows.resize(n_before + (tasks_->end(task) - tasks_->begin(task)));
+      list_from(tasks_->begin(task), std::span(rows).subspan(n_before));
+    }
   }
   if (!sample.rows.empty()) {
     require(sample.rows.size() == matrix_->n_rows(), "rows needs one flag per row");
@@ -522,9 +527,10 @@ std::span<const GradientPair> TreeGrower::in_stored_order(std::span<const Gradie
   return stored_gradients_;
 }
 
-std::vector<node_t> TreeGrower::leaves_of_all_rows(const Tree& tree, std::size_t n_participating,
-                                                   ThreadPool& pool) const {
-  std::vector<node_t> leaves(matrix_->n_rows(), kNoNode);
+UnsetArray<node_t> TreeGrower::leaves_of_all_rows(const Tree& tree, std::size_t n_participating,
+                                                  ThreadPool& pool) const {
+  UnsetArray<node_t> leaves(matrix_->n_rows());
+  if (n_participating < leaves.size()) std::ranges::fill(leaves, kNoNode);
   const auto caller_rows = matrix_->caller_rows();
   const auto caller_row = [&](row_t row) { return caller_rows.empty() ? row : caller_rows[row]; };
   // By blocks of rows, so that what is written lies near together.
@@ -562,11 +568,11 @@ TreeGrower::Grown TreeGrower::grow(const GrowRules& rules, std::span<const Gradi
   require(std::ranges::adjacent_find(sample.features, std::ranges::greater_equal{}) == sample.features.end() &&
               (sample.features.empty() || sample.features.back() < matrix_->n_features()),
           "features must ascend, and be below the number of features");
-  UnsetArray<row_t> rows = partition_.take_rows();
-  list_participating_rows(params, sample, rows);
-  const std::size_t n_rows = rows.size();
   const std::size_t steps_per_cell = score_ == nullptr ? 1 : 16;  // a score over tasks visits the rows again and again
-  ThreadPool pool(threads_for(n_rows * matrix_->n_features() * steps_per_cell, n_threads));
+  ThreadPool pool(threads_for(std::size_t{matrix_->n_rows()} * matrix_->n_features() * steps_per_cell, n_threads));
+  UnsetArray<row_t> rows = partition_.take_rows();
+  list_participating_rows(params, sample, pool, rows);
+  const std::size_t n_rows = rows.size();
   partition_.start(std::move(rows));
   Tree tree = Growth(*this, rules, in_stored_order(gradients, pool), sample, pool).run(check_interrupt);
   auto leaves = leaves_of_all_rows(tree, n_rows, pool);

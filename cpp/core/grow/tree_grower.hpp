@@ -48,7 +48,7 @@ class TreeGrower {
 
   struct Grown {
     Tree tree;
-    std::vector<node_t> leaves;  // of every row, in the caller's order; ~leaf where a row took no part in growing
+    UnsetArray<node_t> leaves;  // of every row, in the caller's order; ~leaf where a row took no part in growing
   };
 
   // What of the data a tree may see. Draws by the parameters' fractions come on top.
@@ -69,9 +69,10 @@ class TreeGrower {
   class Growth;
 
   void check_task_column() const;
-  void list_participating_rows(const GrowParams& params, const Sample& sample, UnsetArray<row_t>& rows /* OUT */) const;
+  void list_participating_rows(const GrowParams& params, const Sample& sample, ThreadPool& pool,
+                               UnsetArray<row_t>& rows /* OUT */) const;
   std::span<const GradientPair> in_stored_order(std::span<const GradientPair> gradients, ThreadPool& pool);
-  std::vector<node_t> leaves_of_all_rows(const Tree& tree, std::size_t n_participating, ThreadPool& pool) const;
+  UnsetArray<node_t> leaves_of_all_rows(const Tree& tree, std::size_t n_participating, ThreadPool& pool) const;
 
   std::shared_ptr<const BinnedMatrix> matrix_;
   std::shared_ptr<const SplitScore> score_;

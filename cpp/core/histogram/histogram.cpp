@@ -15,9 +15,11 @@ constexpr std::size_t kPrefetchDistance = 16;
 constexpr std::size_t kSlotsPerPass = 32768;
 constexpr std::size_t kFeaturesPerPass = 512;
 
+// kLocality 3: into the first-level cache; 2: into the second.
+template <int kLocality>
 inline void prefetch(const void* address) noexcept {
 #if defined(__GNUC__)
-  __builtin_prefetch(address);
+  __builtin_prefetch(address, 0, kLocality);
 #else
   (void)address;
 #endif
@@ -45,7 +47,8 @@ struct Ahead {
   std::span<const row_t> rows;
   const void* array = nullptr;
   std::size_t stride = 0;  // in bytes
-  void fetch(std::size_t i) const noexcept { prefetch(static_cast<const std::uint8_t*>(array) + rows[i] * stride); }
+  // Not into the first-level cache: a block of rows would push the slots out of it.
+  void fetch(std::size_t i) const noexcept { prefetch<2>(static_cast<const std::uint8_t*>(array) + rows[i] * stride); }
 };
 
 // Gradients first, then every cache line of the bins, and that of their last byte where it may be one more.
@@ -133,8 +136,8 @@ void add_sparse_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, st
   for (std::size_t position = 0; position < rows.size(); ++position) {
     if (position + kPrefetchDistance < rows.size()) {
       const row_t ahead = rows[position + kPrefetchDistance];
-      prefetch(&gradients[ahead]);
-      prefetch(matrix.row_slots(ahead).data());
+      prefetch<3>(&gradients[ahead]);
+      prefetch<3>(matrix.row_slots(ahead).data());
     }
     const GradientSums pair{gradients[rows[position]].gradient, gradients[rows[position]].hessian};
     const auto own = matrix.row_slots(rows[position]);
