@@ -13,7 +13,7 @@ import xgboost
 from mtboost import _core
 from mtboost.errors import UnsupportedError
 from mtboost.xgboost.bin_codes import bin_codes
-from mtboost.xgboost.library import read_values
+from mtboost.xgboost.matrix_fields import read_values
 
 #: Where the bin edges of each feature begin, and the edges: XGBoost's ``get_quantile_cut()``.
 Cuts: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[Any]]

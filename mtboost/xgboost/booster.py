@@ -46,8 +46,6 @@ from mtboost.xgboost.library import (
     arithmetic,
     call_objective,
     check_one_machine,
-    labels_and_weights,
-    query_begins,
     read_settings,
 )
 from mtboost.xgboost.library_grown import (
@@ -56,6 +54,7 @@ from mtboost.xgboost.library_grown import (
     why_library_grows,
 )
 from mtboost.xgboost.matrices import ValidationMatrix, starting_from
+from mtboost.xgboost.matrix_fields import labels_and_weights, query_begins
 from mtboost.xgboost.task_field import INSTEAD, check_no_bounds, task_numbers, tasks_in_field
 from mtboost.xgboost.ubjson import encode
 from mtboost.xgboost.vector_leaves import scalar_trees

@@ -15,13 +15,8 @@ from mtboost.errors import DataError, UnsupportedError
 from mtboost.trees.losses import is_ranking, is_survival, make_loss
 from mtboost.trees.task_objective import BaseTaskObjective, Pair
 from mtboost.xgboost.collective import Workers
-from mtboost.xgboost.library import (
-    arithmetic,
-    check_one_machine,
-    check_version,
-    labels_of,
-    query_begins,
-)
+from mtboost.xgboost.library import arithmetic, check_one_machine, check_version
+from mtboost.xgboost.matrix_fields import labels_of, query_begins
 from mtboost.xgboost.task_field import (
     INSTEAD,
     TASK_FIELD,

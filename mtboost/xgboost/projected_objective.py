@@ -22,6 +22,7 @@ from mtboost.trees.losses import check_labels, is_multiclass, make_loss, start_s
 from mtboost.trees.projected_objective import BaseProjectedObjective
 from mtboost.trees.projections import NComponents, Projection
 from mtboost.xgboost import library
+from mtboost.xgboost.matrix_fields import labels_and_weights
 
 if TYPE_CHECKING:
     from xgboost.objective import TreeObjective
@@ -276,7 +277,7 @@ class _ProjectedGradients(TreeObjective):
         given = self._given
         library.check_vector_categories(matrix, instead="mtboost.lightgbm.ProjectedObjective")
         n_rows = matrix.num_row()
-        of_matrix, weights = library.labels_and_weights(matrix)
+        of_matrix, weights = labels_and_weights(matrix)
         of_matrix = of_matrix.reshape(n_rows, -1).astype(np.float32)
         labels = of_matrix if given.labels is None else as_known_labels(given.labels)
         if labels.shape != of_matrix.shape:

@@ -21,12 +21,8 @@ from mtboost.trees.task_quitting import BaseQuitAt, TaskWatch
 from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster, XgboostGrowth
 from mtboost.xgboost.collective import Workers
-from mtboost.xgboost.library import (
-    check_one_machine,
-    labels_and_weights,
-    queries_of,
-    read_objective,
-)
+from mtboost.xgboost.library import check_one_machine, read_objective
+from mtboost.xgboost.matrix_fields import labels_and_weights, queries_of
 from mtboost.xgboost.objective import TaskObjective
 from mtboost.xgboost.task_field import (
     INSTEAD,

@@ -19,12 +19,8 @@ from mtboost.metrics.by_task import evaluate_by_task
 from mtboost.metrics.metric import Metric, is_of_bounds
 from mtboost.trees.task_metric import metric_of_tasks
 from mtboost.xgboost.collective import Workers
-from mtboost.xgboost.library import (
-    check_one_machine,
-    labels_and_weights,
-    queries_of,
-    tasks_of_matrices,
-)
+from mtboost.xgboost.library import check_one_machine
+from mtboost.xgboost.matrix_fields import labels_and_weights, queries_of, tasks_of_matrices
 from mtboost.xgboost.objective import TaskObjective
 from mtboost.xgboost.task_field import INSTEAD, TASK_FIELD, is_task_field, tasks_in_field
 from mtboost.xgboost.worker_metrics import WorkerMetric
