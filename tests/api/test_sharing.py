@@ -929,16 +929,12 @@ def test_labels_decide_the_objective_unless_it_is_given(library, labels, name):
         ({"validation_fraction": 0}, "chooses on validation rows"),
         ({"early_stopping_rounds": None}, "early_stopping_rounds=None fixes them"),
         ({"min_delta": 0.1}, "min_delta is 0.1"),
-        ({"objective": dict.fromkeys(range(N_TASKS), "reg:squarederror")}, "one objective"),
         ({"strategy": "best"}, "strategy must be"),
     ],
 )
 def test_what_it_cannot_choose_by_is_an_error(library, options, message, monkeypatch):
     for module in (fitting, plan, common_by_fold):
         monkeypatch.setattr(module, "fit_common", partial(pytest.fail, "training"))
-    own = options.get("objective")
-    if own:
-        options = {"objective": {task: library.own(name) for task, name in own.items()}}
     with pytest.raises(ParameterError, match=message):
         fitted(library, tasks_of(SAME), **options)
 
