@@ -99,7 +99,10 @@ class PooledTrees:
         total: Total | None = None,
         nesting: Nesting | None = None,
     ) -> Kappa | None:
-        """κ as numbers; arguments as of :func:`pool_leaves`, for the first tree."""
+        """Return κ as a number, or one per level; the first tree decides where it is estimated.
+
+        Arguments are those of :func:`pool_leaves`.
+        """
         if not self.values:
             took_part = leaves >= 0
             hessian = pairs[:, 1] if took_part.all() else pairs[took_part, 1]

@@ -71,8 +71,9 @@ def between_task_pooling(
     total: Total | None = None,
     nesting: Nesting | None = None,
 ) -> Kappa:
-    """κ = σ²/τ² by the method of moments; arguments as of
-    :func:`~mtboost.trees.pooled_leaves.pool_leaves`.
+    """Estimate κ = σ²/τ² by the method of moments.
+
+    Arguments are those of :func:`~mtboost.trees.pooled_leaves.pool_leaves`.
 
     τ² is the variance of the tasks' effects δ_t within the leaves of one tree, σ² that of a row of
     hessian 1. With W the weighted squares of the tasks' own values about those of their leaves,

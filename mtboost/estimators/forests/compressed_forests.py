@@ -154,7 +154,7 @@ class _CompressedForest(TableEstimator):
         self._check_is_made()
         if self.cv_curve_ is None:
             raise ParameterError(
-                'There is no curve, because n_steps was given: compress with n_steps="cv".'
+                'n_steps was given, so no curve was computed: compress with n_steps="cv".'
             )
         curve = self.cv_curve_
         return plot_cv_curve(curve.steps, curve.loss, curve.standard_error, curve.best, ax=ax)
