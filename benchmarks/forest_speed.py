@@ -5,25 +5,26 @@ Same numbers of trees, features per node and threads, fully grown; without task 
 has the distribution of scikit-learn's extra trees. Every forest grows in a separate process, so
 that its peak memory is its own; the processes take turns, and ratios are of runs of the same turn.
 
-With ``--dense`` the sparse table is also grown as a dense one by mtboost, in 16 GB.
-
-    python benchmarks/forest_speed.py [--trees 20] [--turns 5] [--shape regression ...] [--dense]
+    python benchmarks/forest_speed.py --out results.jsonl [--trees 20] [--turns 5]
+        [--shape regression ...]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
+import os
 import resource
-import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+from peer_runs import append, parser, read
 
 # Rows, features; a node considers all columns for numbers, their square root for classes.
 SHAPES = {
@@ -33,6 +34,7 @@ SHAPES = {
     "images": (30_000, 784),
     "sparse": (20_000, 100_000),
 }
+FORESTS = ("mtboost", "sklearn")
 FIGURES = ("fit", "predict", "memory")
 
 
@@ -59,8 +61,6 @@ def make_rows(shape: str) -> tuple[Any, Any]:
 
 def run_forest(forest: str, shape: str, n_trees: int, n_threads: int) -> dict[str, float]:
     X, y = make_rows(shape)
-    if forest == "dense":
-        X = X.toarray()
     options: dict[str, Any] = {"n_estimators": n_trees, "n_jobs": n_threads, "random_state": 0}
     is_regression = shape == "regression"
     if forest == "sklearn":
@@ -82,40 +82,32 @@ def run_forest(forest: str, shape: str, n_trees: int, n_threads: int) -> dict[st
     return {"fit": ready - start, "predict": end - ready, "memory": max(memory, 1) / 1024}
 
 
+def lines_of(
+    shape: str, turn: int, n_trees: int, n_threads: int
+) -> Iterator[dict[str, str | float]]:
+    for forest in FORESTS:
+        command = [sys.executable, __file__, "--child", forest, shape]
+        command += ["--trees", str(n_trees), "--threads", str(n_threads), "--out", os.devnull]
+        output = subprocess.run(command, check=True, capture_output=True, text=True)
+        own = {"shape": shape, "turn": turn, "trees": n_trees, "threads": n_threads}
+        yield own | {"method": forest} | json.loads(output.stdout.splitlines()[-1])
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trees", type=int, default=20)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
-    parser.add_argument("--dense", action="store_true")
-    parser.add_argument("--child", nargs=2, metavar=("FOREST", "SHAPE"), help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    found = parser(__doc__)
+    found.add_argument("--trees", type=int, default=20)
+    found.add_argument("--turns", type=int, default=5)
+    found.add_argument("--threads", type=int, default=2)
+    found.add_argument("--shape", nargs="+", choices=SHAPES, default=list(SHAPES))
+    found.add_argument("--child", nargs=2, metavar=("FOREST", "SHAPE"), help=argparse.SUPPRESS)
+    args = found.parse_args()
     if args.child:
         print(json.dumps(run_forest(*args.child, args.trees, args.threads)))
         return
-    machine = platform.processor() or platform.machine()
-    print(f"{machine}, {args.threads} threads, {args.trees} trees, {args.turns} turns")
-    print("medians of seconds and MB (beyond data and modules), ratios with least and most\n")
-    print(f"{'':28}{'other':>10}{'mtboost':>10}{'ratio':>8}{'min':>7}{'max':>7}")
-    for shape in args.shape:
-        others = ["sklearn", *(["dense"] if args.dense and shape == "sparse" else [])]
-        runs: dict[str, list[dict[str, float]]] = {name: [] for name in ("mtboost", *others)}
-        for _ in range(args.turns):
-            for forest, done in runs.items():
-                command = [sys.executable, __file__, "--child", forest, shape]
-                command += ["--trees", str(args.trees), "--threads", str(args.threads)]
-                output = subprocess.run(command, check=True, capture_output=True, text=True)
-                done.append(json.loads(output.stdout.splitlines()[-1]))
-        for other in others:
-            for figure in FIGURES:
-                theirs, ours = ([run[figure] for run in runs[name]] for name in (other, "mtboost"))
-                ratios = [own / their for own, their in zip(ours, theirs, strict=True)]
-                print(
-                    f"{shape:12}{other:8}{figure:8}{statistics.median(theirs):10.2f}"
-                    f"{statistics.median(ours):10.2f}{statistics.median(ratios):8.2f}"
-                    f"{min(ratios):7.2f}{max(ratios):7.2f}"
-                )
+    for shape, turn in product(args.shape, range(0 if args.table else args.turns)):
+        append(args.out, lines_of(shape, turn, args.trees, args.threads))
+    medians = read(args.out).groupby(["shape", "method"], sort=False)[list(FIGURES)].median()
+    print(medians.unstack("method").round(2).to_string())
 
 
 if __name__ == "__main__":

@@ -4,24 +4,26 @@
 emotions and yeast (labels; label ranking average precision), atp1d and wq (numbers, standardised by
 the training rows; macro-R²). All boosting is tuned alike: depth (2, 4, 6) and rounds, at most 500
 with learning rate 0.1, by a fifth of the training rows that is held out. Splits are random, of the
-sizes that the source publishes, or three quarters to train; means and standard errors over seeds.
+sizes that the source publishes, or three quarters to train.
 
-    python benchmarks/many_outputs_accuracy.py --data FOLDER [--seeds 5] [--names emotions ...]
-        [--methods gbmort ...]
+    python benchmarks/many_outputs_accuracy.py --out results.jsonl --data FOLDER [--seeds 5]
+        [--names emotions ...] [--methods gbmort ...]
 """
 
 from __future__ import annotations
 
-import argparse
+import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xgboost
 from catboost import CatBoost, Pool
+from peer_runs import append, parser, read
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.metrics import label_ranking_average_precision_score, r2_score
 from sklearn.model_selection import train_test_split
@@ -139,7 +141,7 @@ def of_forest(make: Callable[..., Any]) -> Fit:
 
 
 METHODS: dict[str, tuple[Fit, tuple[int, ...]]] = {
-    "multi-output random forest": (of_forest(RandomForestRegressor), (0,)),
+    "random forest of all outputs": (of_forest(RandomForestRegressor), (0,)),
     "projected forest": (of_forest(ProjectedForestRegressor), (0,)),
     "XGBoost, one model each": (one_each, DEPTHS),
     "XGBoost, vector leaf": (of_xgboost("multi_output_tree"), DEPTHS),
@@ -166,34 +168,35 @@ def run(
     return score(Y[test], predict(X[test]), are_labels)
 
 
+def lines_of(
+    name: str, folder: Path, methods: Sequence[str], seed: int
+) -> Iterator[dict[str, Any]]:
+    with np.load(folder / f"{name}.npz", allow_pickle=False) as data:
+        X, Y = data["X"].astype(np.float32), data["Y"]
+    are_labels = set(np.unique(Y)) <= {0, 1}
+    n_train = N_TRAIN.get(name, round(0.75 * len(X)))
+    order = np.random.default_rng(seed).permutation(len(X))
+    rows = order[:n_train], order[n_train:]
+    if not are_labels:
+        Y = (Y - Y[rows[0]].mean(axis=0)) / Y[rows[0]].std(axis=0)
+    for method in methods:
+        start = time.process_time()
+        own = {"data": name, "seed": seed, "method": method}
+        own["score"] = run(*METHODS[method], X, Y, rows, are_labels, seed)
+        yield own | {"seconds": round(time.process_time() - start, 2)}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--names", nargs="+", default=["emotions", "yeast", "atp1d", "wq"])
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    args = parser.parse_args()
+    found = parser(__doc__)
+    found.add_argument("--data", type=Path, default=os.environ.get("MTBOOST_DATA"))
+    found.add_argument("--names", nargs="+", default=["emotions", "yeast", "atp1d", "wq"])
+    found.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    args = found.parse_args()
     warnings.simplefilter("ignore")
-    for name in args.names:
-        with np.load(Path(args.data, f"{name}.npz"), allow_pickle=False) as data:
-            X, Y = data["X"].astype(np.float32), data["Y"]
-        are_labels = set(np.unique(Y)) <= {0, 1}
-        print(f"\n{name}: {len(X)} rows, {X.shape[1]} columns, {Y.shape[1]} outputs")
-        print(f"{'':28}{'score':>8}{'se':>7}{'seconds':>9}")
-        for method in args.methods:
-            fit, depths = METHODS[method]
-            scores, start = [], time.perf_counter()
-            for seed in range(args.seeds):
-                n_train = N_TRAIN.get(name, round(0.75 * len(X)))
-                order = np.random.default_rng(seed).permutation(len(X))
-                rows = order[:n_train], order[n_train:]
-                own = Y
-                if not are_labels:
-                    own = (Y - Y[rows[0]].mean(axis=0)) / Y[rows[0]].std(axis=0)
-                scores.append(run(fit, depths, X, own, rows, are_labels, seed))
-            seconds = (time.perf_counter() - start) / args.seeds
-            error = np.std(scores, ddof=1) / np.sqrt(len(scores))
-            print(f"{method:28}{np.mean(scores):8.4f}{error:7.4f}{seconds:9.1f}", flush=True)
+    for seed, name in product(range(0 if args.table else args.seeds), args.names):
+        append(args.out, lines_of(name, Path(args.data), args.methods, seed))
+    means = read(args.out).groupby(["method", "data"], sort=False)[["score", "seconds"]].mean()
+    print(means.unstack("data").round(4).to_string())
 
 
 if __name__ == "__main__":

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What does a round of boosting cost with 100 and 1000 outputs? (figure 6.6 of joly2016)
 
-    python benchmarks/many_outputs_speed.py rounds [--outputs 100 1000] [--rounds 10]
-    python benchmarks/many_outputs_speed.py delicious --data FOLDER [--rounds 100]
+    python benchmarks/many_outputs_speed.py --out results.jsonl [--outputs 100 1000] [--rounds 10]
+        [--turns 3] [--methods relabel ...]
 
-``rounds``: 50,000 rows to train, 50 features, outputs of rank 10 and noise, depth 6, squared error:
-seconds a round, mean squared error of test rows after all rounds (of 1: no model), and memory
-beyond the data, each in a separate process. mtboost with five components against all outputs
-(gbmort), stock XGBoost's vector trees without and with mtboost's split gradient of five components,
-and CatBoost. Those that need minutes for a round get fewer (shown), and their error is that of
-mtboost after as many rounds in brackets.
-
-``delicious``: 983 labels, logistic loss: seconds and label ranking average precision of gbmort and
-of 20 Gaussian components.
+50,000 rows to train, 50 features, outputs of rank 10 and noise, depth 6, squared error: seconds a
+round, mean squared error of test rows after each round (CatBoost, XGBoost: after the last; 1 is
+that of no model), and memory beyond the data, each in a separate process. mtboost with five
+components against all outputs (gbmort), stock XGBoost's vector trees without and with mtboost's
+split gradient of five components, and CatBoost. Those that need minutes for a round get fewer.
 """
 
 from __future__ import annotations
@@ -23,16 +19,17 @@ import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
-import scipy.sparse
+from peer_runs import append, parser, read
 
 N_TRAIN, N_TEST, N_FEATURES, RANK = 50_000, 5_000, 50, 10
 TRAIN, TEST = slice(N_TRAIN), slice(N_TRAIN, None)
-METHODS = ("relabel", "gbmort", "xgboost", "split_gradient", "catboost")
-SECONDS = 120  # a method ends after the round that exceeds it
+METHODS = ("relabel", "gbmort", "split_gradient", "xgboost", "catboost")
+SECONDS = 60  # a method ends after the round that exceeds it
 
 
 def make_rows(n_outputs: int) -> tuple[np.ndarray, np.ndarray]:
@@ -156,54 +153,13 @@ def error_of(predicted: np.ndarray, Y: np.ndarray) -> float:
     return float(np.mean((Y[TEST] - predicted) ** 2))
 
 
-def compare_rounds(args: argparse.Namespace) -> None:
-    for n_outputs in args.outputs:
-        heads = f"{'s a round':>10}{'ratio':>8}{'rounds':>8}{'error':>16}{'MB':>8}"
-        print(f"\n{f'{n_outputs} outputs':22}{heads}")
-        own: dict[str, Any] = {}
-        for method in args.methods:
-            command = [sys.executable, __file__, "child", method, str(n_outputs)]
-            command += [str(args.rounds), str(args.threads)]
-            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            found = json.loads(output.splitlines()[-1])
-            own = own or found
-            error = f"{found['errors'][-1]:.3f} ({own['errors'][found['rounds'] - 1]:.3f})"
-            print(
-                f"{method:22}{found['round']:10.3f}{found['round'] / own['round']:8.1f}"
-                f"{found['rounds']:8}{error:>16}{found['memory']:8.0f}",
-                flush=True,
-            )
-
-
-def compare_on_delicious(args: argparse.Namespace) -> None:
-    from sklearn.metrics import label_ranking_average_precision_score
-
-    from mtboost import ProjectedBoostingClassifier
-
-    with np.load(Path(args.data, "delicious.npz"), allow_pickle=False) as data:
-        parts = data["X_data"], data["X_indices"], data["X_indptr"]
-        X = scipy.sparse.csr_array(parts, shape=data["X_shape"]).toarray().astype(np.float32)
-        Y, is_test = data["Y"], data["split"] == 1
-    print(f"{'':26}{'seconds':>9}{'precision':>11}")
-    for name, options in {
-        "gbmort": {"strategy": "gbmort"},
-        "relabel, 20 components": {"n_components": 20},
-        "relabel, 5 components": {"n_components": 5},
-    }.items():
-        model = ProjectedBoostingClassifier(
-            args.rounds,
-            max_leaf_nodes=8,
-            min_samples_leaf=1,
-            n_jobs=args.threads,
-            random_state=0,
-            **options,
-        )
-        start = time.perf_counter()
-        model.fit(X[~is_test], Y[~is_test])
-        seconds = time.perf_counter() - start
-        margins = model.decision_function(X[is_test])
-        precision = label_ranking_average_precision_score(Y[is_test], margins)
-        print(f"{name:26}{seconds:9.1f}{precision:11.4f}", flush=True)
+def lines_of(args: argparse.Namespace, n_outputs: int, turn: int) -> Iterator[dict[str, Any]]:
+    for method in args.methods:
+        command = [sys.executable, __file__, "child", method, str(n_outputs)]
+        command += [str(args.rounds), str(args.threads)]
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        own = {"outputs": n_outputs, "turn": turn, "threads": args.threads, "method": method}
+        yield own | json.loads(output.splitlines()[-1])
 
 
 def main() -> None:
@@ -211,16 +167,17 @@ def main() -> None:
         method, *numbers = sys.argv[2:]
         print(json.dumps(run_method(method, *map(int, numbers))))
         return
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("question", choices=["rounds", "delicious"])
-    parser.add_argument("--outputs", type=int, nargs="+", default=[100, 1000])
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--data", type=Path)
-    args = parser.parse_args()
-    args.rounds = args.rounds or (10 if args.question == "rounds" else 100)
-    (compare_rounds if args.question == "rounds" else compare_on_delicious)(args)
+    found = parser(__doc__)
+    found.add_argument("--outputs", type=int, nargs="+", default=[100, 1000])
+    found.add_argument("--rounds", type=int, default=10)
+    found.add_argument("--turns", type=int, default=3)
+    found.add_argument("--threads", type=int, default=2)
+    found.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    args = found.parse_args()
+    for n_outputs, turn in product(args.outputs, range(0 if args.table else args.turns)):
+        append(args.out, lines_of(args, n_outputs, turn))
+    medians = read(args.out).groupby(["outputs", "method"], sort=False)[["round", "memory"]]
+    print(medians.median().unstack("outputs").round(3).to_string())
 
 
 if __name__ == "__main__":

@@ -323,6 +323,24 @@ def _best_bold(errors: pd.Series) -> list[str]:
     return [f"**{plain(own)}**" if name == best else plain(own) for name, own in errors.items()]
 
 
+def calibrated() -> str:
+    """Scores without calibration, and their gains by it."""
+    found = results("calibration")
+    titles = ("log loss", "Brier score", "calibration error")
+
+    def rows() -> Iterator[list[str]]:
+        for (data, strategy), own in found.groupby(["data", "strategy"], sort=False):
+            plain_scores = np.array(own["without"].tolist())
+            gains = plain_scores - np.array(own["with"].tolist())
+            cells = [f"{data}, {strategy}", str(len(own))]
+            for before, gained in zip(plain_scores.T, gains.T, strict=True):
+                cells += [plain(before.mean()), gain(pd.Series(gained))]
+            yield cells
+
+    heads = [cell for title in titles for cell in (title, "gain")]
+    return table(["data, strategy", "seeds", *heads], rows())
+
+
 def next_month() -> str:
     """Gains of what can be done with a month of new labels over keeping the model."""
     titles = {
@@ -356,5 +374,6 @@ TABLES = (
     linear_effects,
     prior_linear,
     prior_ucr,
+    calibrated,
     next_month,
 )

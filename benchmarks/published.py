@@ -2,8 +2,8 @@
 """The published tables, sentences and chart of committed results: nobody types their figures.
 
 A block of a page between the lines ``<!-- results: NAME -->`` and ``<!-- end -->`` is what the
-function NAME of this module or of method_tables.py makes of ``results/*.jsonl``. This command
-writes all blocks of README.md and docs/, the chart docs/results.svg and the badges
+function NAME of this module or of a module ``*_tables.py`` makes of ``results/*.jsonl``. This
+command writes all blocks of README.md and docs/, the chart docs/results.svg and the badges
 docs/badges.svg again; tests/benchmarks/test_published.py compares them. It needs pandas.
 
 A table whose runs were not kept follows the line ``<!-- figures: COMMAND -->``, or ``no script``.
@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
+import forest_tables
+import method_tables
 import numpy as np
 import pandas as pd
+import split_tables
 from markdown_tables import plain, results, seconds, table
-from method_tables import TABLES
 from out_of_the_box import ROWS
 from task_comparison import Score, scores_of, verdict
 from task_data import FAMILIES
@@ -460,7 +462,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
         random_effects,
         survival,
         without_results,
-        *TABLES,
+        *method_tables.TABLES,
+        *forest_tables.TABLES,
+        *split_tables.TABLES,
     )
 }
 

@@ -3,24 +3,23 @@
 
 Every method is tuned by inner validation on the training rows alone (grid of depths and child
 weights, number of rounds by early stopping), then refitted on all training rows and judged once on
-the test rows. Figures are means over random splits; differences to `pooled` and `independent` are
-paired over splits (mean, standard error, Wilcoxon signed-rank p).
+the test rows.
 
-    python benchmarks/real_data.py school|landmine [--splits 10] [--data ../shared/data]
+    python benchmarks/real_data.py school landmine --out results.jsonl --data FOLDER [--seeds 10]
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import xgboost
-from scipy.stats import wilcoxon
+from peer_runs import append, parser, read
 from sklearn.metrics import roc_auc_score
 
 import mtboost
@@ -42,7 +41,7 @@ class Task:
     def __init__(self, name: str, folder: Path) -> None:
         with np.load(folder / f"{name}.npz") as file:
             self.X, self.y, self.task = file["X"], file["y"].astype(float), file["task"]
-        self.is_school = name == "school"
+        self.name, self.is_school = name, name == "school"
         self.objective = "reg:squarederror" if self.is_school else "binary:logistic"
         self.test_part = 0.2 if self.is_school else 0.25
         # mean over tasks of the task's own score: what is reported, so what is tuned for
@@ -218,19 +217,6 @@ def two_stages(score: str) -> Callable[[Task, np.ndarray, np.ndarray], np.ndarra
     return run
 
 
-def auto(data: Task, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """``strategy="auto"``, which holds out rows and evaluates its loss on them."""
-    model = mtboost.fit(
-        data.X[train],
-        data.y[train],
-        task=data.task[train],
-        objective=data.objective,
-        strategy="auto",
-        n_threads=THREADS,
-    )
-    return np.asarray(model.predict(data.X[test], task=data.task[test]))
-
-
 METHODS: dict[str, Callable[[Task, np.ndarray, np.ndarray], np.ndarray]] = {
     "pooled": pooled,
     "independent": independent,
@@ -239,47 +225,34 @@ METHODS: dict[str, Callable[[Task, np.ndarray, np.ndarray], np.ndarray]] = {
     "mtboost plain": two_stages("plain"),
     "mtboost entropy": two_stages("entropy"),
     "mtboost variance": two_stages("variance"),
-    "mtboost auto": auto,
 }
 
 
+def lines_of(data: Task, methods: Sequence[str], seed: int) -> Iterator[dict[str, Any]]:
+    train, test = data.split(np.arange(len(data.y)), data.test_part, seed=100 + seed)
+    for method in methods:
+        start = time.process_time()
+        prediction = METHODS[method](data, train, test)
+        seconds = round(time.process_time() - start, 2)
+        own = {"data": data.name, "seed": seed, "method": method, "seconds": seconds}
+        own[data.metric] = data.score(test, prediction)
+        if data.is_school:
+            own["explained"] = data.explained(test, prediction)
+        yield own
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=("school", "landmine"))
-    parser.add_argument("--splits", type=int, default=10)
-    parser.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--first", type=int, default=0, help="number of the first split")
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
-    args = parser.parse_args()
-    data = Task(args.name, args.data)
-    rows = []
-    for split in range(args.first, args.first + args.splits):
-        train, test = data.split(np.arange(len(data.y)), data.test_part, seed=100 + split)
-        for name in args.method:
-            start = time.perf_counter()
-            prediction = METHODS[name](data, train, test)
-            row = {"split": split, "method": name, data.metric: data.score(test, prediction)}
-            if data.is_school:
-                row["explained"] = data.explained(test, prediction)
-            rows.append({**row, "seconds": time.perf_counter() - start})
-            print(rows[-1], flush=True)
-    summarise(rows, data.metric)
-
-
-def summarise(rows: list[dict[str, object]], metric: str) -> None:
-    """Means by method, and mtboost's gains over the alternatives, paired over splits."""
-    table = pd.DataFrame(rows)
-    print(
-        table.groupby("method", sort=False).mean(numeric_only=True).drop(columns="split").round(4)
-    )
-    wide = table.pivot(index="split", columns="method", values=metric)
-    for base in ("pooled", "independent", "pooled + one-hot", "pooled + categorical"):
-        for name in METHODS:
-            if name.startswith("mtboost") and {name, base} <= set(wide):
-                gain = wide[base] - wide[name] if metric == "rmse" else wide[name] - wide[base]
-                error = gain.std(ddof=1) / np.sqrt(len(gain))
-                p = wilcoxon(gain).pvalue if len(gain) > 1 else np.nan
-                print(f"{name} better than {base} by {gain.mean():.4f} +- {error:.4f} (p {p:.3g})")
+    found = parser(__doc__)
+    found.add_argument("names", nargs="+", choices=("school", "landmine"))
+    found.add_argument("--method", nargs="+", choices=METHODS, default=list(METHODS))
+    found.add_argument("--first", type=int, default=0, help="number of the first split")
+    found.add_argument("--data", type=Path, default=os.environ.get("MTBOOST_DATA"))
+    args = found.parse_args()
+    for seed in range(args.first, args.first + (0 if args.table else args.seeds)):
+        for name in args.names:
+            append(args.out, lines_of(Task(name, Path(args.data)), args.method, seed))
+    means = read(args.out).groupby(["data", "method"], sort=False).mean(numeric_only=True)
+    print(means.drop(columns="seed").round(4).to_string())
 
 
 if __name__ == "__main__":

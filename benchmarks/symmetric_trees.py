@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What symmetric trees bring, and noise in their cuts: held-out scores and times.
+"""What do symmetric trees bring, and noise in the choice of their splits? Held-out scores.
 
 Data and scores are those of never_worse.py. The common model alone (no specific ones) is trained by
 XGBoost's loop with half of the rows for each tree; its depth (2, 4 or 6) and rounds are found on a
 fifth of the training rows at a learning rate of .1, then it is trained on all at .04. Leaves are
 pooled, or partially (κ half of a task's mean hessian), or nodes may split tasks, without a price
 or by descriptors.
-CatBoost, whose trees are symmetric with noise in their cuts, has the task as a category.
+CatBoost, whose trees are symmetric with such noise, has the task as a category.
 
-    python benchmarks/symmetric_trees.py [--data FOLDER] [--seeds 3] [names of never_worse.py]
+    python benchmarks/symmetric_trees.py --out results.jsonl [--data FOLDER] [--seeds 2] [NAME ...]
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import time
-from pathlib import Path
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from never_worse import DATA, Judge, load
-from task_methods import METHODS, Budget, Rows, SkippedError
+import task_comparison
+import task_methods
+from task_data import FAMILIES, make_family
+from task_methods import Budget, Fitted, Method, Rows
 from task_methods.multi_task import in_tables, names_of, predict_mtboost
 
 import mtboost
@@ -47,11 +46,8 @@ def mean_hessian(rows: Rows) -> float:
     return per_row * len(rows.y) / rows.n_tasks
 
 
-def best_of_depths(
-    train: Rows, judge: Judge, seed: int, budget: Budget, options: dict[str, Any]
-) -> tuple[float, float]:
-    """Test score of the depth with the best validation loss, and seconds."""
-    start = time.process_time()
+def best_of_depths(options: dict[str, Any], train: Rows, seed: int, budget: Budget) -> Fitted:
+    """The common model of the depth with the best validation loss."""
     inner, valid = train.inner(seed)
     options = {
         "objective": "binary:logistic" if train.is_binary else "reg:squarederror",
@@ -84,8 +80,7 @@ def best_of_depths(
     _, rounds, params = min(found, key=lambda each: each[0])
     params = {**params, "learning_rate": 0.4 * budget.learning_rate}
     model = fit(train, 1 + int(2.5 * rounds), params, validation_fraction=0.0, **options)
-    seconds = time.process_time() - start
-    return next(iter(judge(lambda rows: predict_mtboost(model, rows)).values())), seconds
+    return Fitted(partial(predict_mtboost, model), params)
 
 
 def fit(rows: Rows, rounds: int, params: dict[str, Any], **options: Any) -> mtboost.MultiTaskModel:
@@ -95,35 +90,23 @@ def fit(rows: Rows, rounds: int, params: dict[str, Any], **options: Any) -> mtbo
     )
 
 
+METHODS: dict[str, Method] = {
+    f"{leaves}, {trees}": partial(best_of_depths, options | own)
+    for (leaves, options), (trees, own) in product(LEAVES.items(), TREES.items())
+}
+METHODS["CatBoost"] = task_methods.METHODS["CatBoost category"]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    task_comparison.main(
+        None,
+        __doc__,
+        {name: partial(make_family, name) for name in FAMILIES},
+        METHODS,
+        references=["pooled, symmetric"],
+        peers=["CatBoost"],
+        seeds=2,
     )
-    parser.add_argument("names", nargs="*", metavar="data", help=f"of: {', '.join(DATA)}")
-    parser.add_argument("--data", type=Path, default=os.environ.get("MTBOOST_DATA"))
-    parser.add_argument("--seeds", type=int, default=3)
-    args = parser.parse_args()
-    budget = Budget(threads=1)
-    names = args.names or [name for name in DATA if args.data or " " in name]
-    for name in names:
-        found: list[dict[str, Any]] = []
-        for seed in range(args.seeds):
-            train, judge = load(name, seed, args.data and Path(args.data))
-            for leaves, options in LEAVES.items():
-                for trees, own in TREES.items():
-                    score, seconds = best_of_depths(train, judge, seed, budget, own | options)
-                    found.append({"leaves": leaves, "trees": trees, "score": score, "s": seconds})
-            try:
-                start = time.process_time()
-                fitted = METHODS["CatBoost category"](train, seed, budget)
-            except SkippedError as reason:
-                print(f"left out: {reason}")
-                continue
-            seconds = time.process_time() - start
-            score = next(iter(judge(fitted.predict).values()))
-            found.append({"leaves": "category", "trees": "CatBoost", "score": score, "s": seconds})
-        table = pd.DataFrame(found).groupby(["leaves", "trees"], sort=False).mean()
-        print(f"\n{name}\n{table.unstack('trees').round(4).to_string()}", flush=True)
 
 
 if __name__ == "__main__":

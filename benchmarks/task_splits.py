@@ -5,22 +5,23 @@ One common model of all tasks, nothing else. Depth (or number of leaves) and rou
 fifth of the training rows, then the model is trained on all of them and judged once on the test
 rows: pooled explained variance of School, mean AUC over the tasks of Landmine. "-" has no task
 column, 0 is the library's own category, "descriptors" are those of `task_splits="descriptors"` as
-columns of the library. Figures are means over random splits, with the standard
-error of the paired difference to "-".
+columns of the library.
 
-    python benchmarks/task_splits.py [--splits 5] [--data ../shared/data]
+    python benchmarks/task_splits.py --out results.jsonl --data FOLDER [--seeds 5]
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import lightgbm
 import numpy as np
-import pandas as pd
 import xgboost
+from peer_runs import append, parser, read
 from real_data import Task
 
 import mtboost.lightgbm
@@ -138,26 +139,29 @@ def judged(data: Task, train: Train, rows: np.ndarray, test: np.ndarray, cuts: C
     return score(data, test, predict(test))
 
 
+def lines_of(data: Task, library: str, seed: int) -> Iterator[dict[str, Any]]:
+    train = {"xgboost": train_xgboost, "lightgbm": train_lightgbm}[library]
+    rows, test = data.split(np.arange(len(data.y)), data.test_part, seed)
+    for cuts in CUTS:
+        own = {"data": data.name, "library": library, "seed": seed}
+        own |= {"method": "-" if cuts is None else f"{cuts}"}
+        yield own | {"score": judged(data, train, rows, test, cuts)}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    options = parser.parse_args()
-    names = ["-" if cuts is None else str(cuts) for cuts in CUTS]
-    lines = {}
-    for name in ("school", "landmine"):
-        data = Task(name, options.data)
-        for library, train in (("xgboost", train_xgboost), ("lightgbm", train_lightgbm)):
-            scores = []
-            for seed in range(options.splits):
-                rows, test = data.split(np.arange(len(data.y)), data.test_part, seed)
-                scores.append([judged(data, train, rows, test, cuts) for cuts in CUTS])
-            found = np.array(scores)
-            error = (found - found[:, :1]).std(axis=0, ddof=1) / np.sqrt(options.splits)
-            lines[name, library] = [
-                f"{mean:.3f} ({se:.3f})" for mean, se in zip(found.mean(axis=0), error, strict=True)
-            ]
-    print(pd.DataFrame.from_dict(lines, orient="index", columns=names).to_string())
+    found = parser(__doc__)
+    found.add_argument("--data", type=Path, default=os.environ.get("MTBOOST_DATA"))
+    args = found.parse_args()
+    for seed, name, library in product(
+        range(0 if args.table else args.seeds), ("school", "landmine"), ("xgboost", "lightgbm")
+    ):
+        append(args.out, lines_of(Task(name, Path(args.data)), library, seed))
+    scores = read(args.out).pivot(
+        index=["data", "library", "seed"], columns="method", values="score"
+    )
+    gains = scores.sub(scores["-"], axis=0).groupby(["data", "library"])
+    print(scores.groupby(["data", "library"]).mean().round(4).to_string())
+    print(gains.agg(["mean", "sem"]).stack().round(4).to_string())
 
 
 if __name__ == "__main__":
