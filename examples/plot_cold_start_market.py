@@ -137,8 +137,9 @@ def make_rows(
 
 def draw(errors: dict[str, FloatArray]) -> None:
     figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-    for name, by_size in errors.items():
-        ax.plot(SIZES, by_size, "o--" if name.startswith("common") else "o-", label=name)
+    for marker, (name, by_size) in zip("os^os", errors.items(), strict=True):
+        line = "--" if name.startswith("common") else "-"
+        ax.plot(SIZES, by_size, marker + line, label=name)
     ax.set_xscale("log")
     ax.set_xticks(SIZES, list(map(str, SIZES)))
     ax.set_xlabel("rows of the new market")

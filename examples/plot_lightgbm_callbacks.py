@@ -76,8 +76,8 @@ def draw(found: dict[str, list[float]], tasks: list[str]) -> None:
     figure, ax = plt.subplots(figsize=(7, 3), layout="constrained")
     for place, (method, aucs) in enumerate(reversed(found.items())):
         ax.plot(aucs, [method] * len(aucs), color="lightgray", zorder=0)
-        for color, auc, task in zip(("C0", "C1"), aucs, tasks, strict=True):
-            ax.plot(auc, method, "o", color=color, label=None if place else task)
+        for form, auc, task in zip(("C0o", "C1s"), aucs, tasks, strict=True):
+            ax.plot(auc, method, form, label=None if place else task)
     ax.set_xlabel("AUC of test rows")
     ax.legend(loc="upper left", bbox_to_anchor=(1, 1))
     figure.savefig("lightgbm_callbacks.png", dpi=120)

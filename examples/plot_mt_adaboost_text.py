@@ -101,8 +101,8 @@ def plot(means: dict[str, npt.NDArray[np.float64]]) -> None:
     for panel, title, number in zip(
         panels, ("five folders", "lawsuit or not"), (0, 1), strict=True
     ):
-        for name, curves in means.items():
-            panel.plot(range(1, ROUNDS + 1), curves[number], label=name)
+        for line, (name, curves) in zip(("-", "--", ":"), means.items(), strict=True):
+            panel.plot(range(1, ROUNDS + 1), curves[number], line, label=name)
         panel.set(title=title, xlabel="round", ylabel="test error")
     panels[0].legend()
     figure.savefig(PLOT_FILE, dpi=120)

@@ -92,8 +92,8 @@ def make_tickets(
 
 def draw(curves: dict[str, list[float]], alone: float) -> None:
     figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-    for name, scores in curves.items():
-        ax.plot(1 + EVERY * np.arange(len(scores)), scores, label=name)
+    for line, (name, scores) in zip(("-", "-."), curves.items(), strict=True):
+        ax.plot(1 + EVERY * np.arange(len(scores)), scores, line, label=name)
     ax.axhline(alone, linestyle="--", color="gray", label="one XGBoost model a tag")
     ax.set_xlabel("trees")
     ax.set_ylabel("label ranking average precision, test tickets")

@@ -37,7 +37,7 @@ def main() -> None:
     for ax, (family, make) in zip(axes, FAMILIES.items(), strict=True):
         data = make(N_TRAIN + N_TEST, seed=0)
         train, test = slice(N_TRAIN), slice(N_TRAIN, None)
-        for name, options in STRATEGIES.items():
+        for line, (name, options) in zip(("-", "--", ":", "-."), STRATEGIES.items(), strict=True):
             trees_a_round = N_OUTPUTS if options["strategy"] == "single-target" else 1
             model = ProjectedBoostingRegressor(
                 N_TREES // trees_a_round,
@@ -52,7 +52,7 @@ def main() -> None:
             trees = trees_a_round * np.arange(1, len(scores) + 1)
             early = scores[160 // trees_a_round - 1]
             print(f"{family:7}{name:30}{early:7.3f}{max(scores):7.3f}")
-            ax.plot(trees, scores, label=name)
+            ax.plot(trees, scores, line, label=name)
         ax.set(title=family, xscale="log", xlabel="trees", ylim=(0, 1))
     axes[0].set_ylabel("mean R² on test rows")
     axes[0].legend(fontsize="small")

@@ -97,8 +97,8 @@ def draw(prior: FloatArray, errors: dict[str, FloatArray]) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.5), layout="constrained")
     left.plot(np.linspace(0, 1, N_POINTS), prior)
     left.set(xlabel="time", ylabel="importance of the other sensors")
-    for name, by_size in errors.items():
-        right.plot(SIZES, by_size, "o-", label=name)
+    for form, (name, by_size) in zip(("o-", "s--", "^:"), errors.items(), strict=True):
+        right.plot(SIZES, by_size, form, label=name)
     right.set_xticks(SIZES)
     right.set(xlabel="labelled series of the new sensor", ylabel="error rate on test series")
     right.legend()
