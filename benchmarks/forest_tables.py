@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pandas as pd
-from forest_speed import SHAPES
+from forest_speed import FIGURES, SHAPES
 from markdown_tables import gain, plain, results, seconds, table
 
 
@@ -74,10 +74,13 @@ def forest_speed() -> str:
             own = found[found["shape"] == shape].pivot(index="turn", columns="method")
             n_rows, n_columns = SHAPES[shape]
             cells = [f"{n_rows:,} × {n_columns:,}, {title}"]
-            for figure in ("fit", "predict", "memory"):
+            for figure in FIGURES:
+                if figure == "memory" and own[figure].max(axis=None) < 1:
+                    cells.append("not seen")
+                    continue
                 ratios = own[figure]["mtboost"] / own[figure]["sklearn"]
-                ends = "–".join(plain(end) for end in (ratios.min(), ratios.max()))
-                cells.append(f"{plain(ratios.median())} ({ends})")
+                middle, low, high = ratios.median(), ratios.min(), ratios.max()
+                cells.append(f"{middle:.2f} ({low:.2f}–{high:.2f})")
             yield cells
 
     return table(["table", "fit", "predict", "memory"], rows())
@@ -98,4 +101,4 @@ def projected_forest() -> str:
     return table(["", "seconds", "precision"], rows)
 
 
-TABLES = (mt_extra_trees,)
+TABLES = (mt_extra_trees, mt_adaboost, forest_speed, projected_forest)

@@ -323,6 +323,42 @@ def _best_bold(errors: pd.Series) -> list[str]:
     return [f"**{plain(own)}**" if name == best else plain(own) for name, own in errors.items()]
 
 
+def machine_faults() -> str:
+    """Seconds from the kill of a worker to the error."""
+    found = results("machine_faults")
+    found = found[found["error"] != "finished"]
+    titles = {
+        "collective": "`TaskSplit` in a collective",
+        "dask": "`mtboost.dask.fit`",
+        "divided": "`mtboost.dask.fit`, a divided task",
+    }
+    by_engine = found.groupby("engine")["error after"]
+    rows = (
+        [title, str(len(own)), f"{own.median():.1f}", f"{own.max():.1f}"]
+        for engine, title in titles.items()
+        for own in [by_engine.get_group(engine)]
+    )
+    return table(["training", "kills", "median", "most"], rows)
+
+
+def survival() -> str:
+    """Table of docs/survival.md: concordance of all tasks (of the small ones), mean of seeds."""
+    found = results("survival")
+    found = found.drop_duplicates(["set", "seed", "method"], keep="last")
+    names = list(dict.fromkeys(found["set"]))
+    means = found.groupby(["method", "set"])[["all", "small"]].mean()
+    rows = [f"| method | {' | '.join(f'`{name}`' for name in names)} |", "|---" * 4 + "|"]
+    for method in dict.fromkeys(found["method"]):
+        cells = [
+            f"{values['all']:.3f} ({values['small']:.3f})"
+            for values in (means.loc[(method, name)] for name in names)
+        ]
+        rows.append(f"| {method} | {' | '.join(cells)} |")
+    n_seeds = found["seed"].nunique()
+    rows.append(f"\nNumber of seeds: {n_seeds}.")
+    return "\n".join(rows) + "\n"
+
+
 def calibrated() -> str:
     """Scores without calibration, and their gains by it."""
     found = results("calibration")
@@ -374,6 +410,8 @@ TABLES = (
     linear_effects,
     prior_linear,
     prior_ucr,
+    machine_faults,
+    survival,
     calibrated,
     next_month,
 )

@@ -6,8 +6,6 @@ function NAME of this module or of a module ``*_tables.py`` makes of ``results/*
 command writes all blocks of README.md and docs/, the chart docs/results.svg and the badges
 docs/badges.svg again; tests/benchmarks/test_published.py compares them. It needs pandas.
 
-A table whose runs were not kept follows the line ``<!-- figures: COMMAND -->``, or ``no script``.
-
     python benchmarks/published.py
 """
 
@@ -23,6 +21,7 @@ from xml.sax.saxutils import escape
 import forest_tables
 import method_tables
 import numpy as np
+import output_tables
 import pandas as pd
 import split_tables
 from markdown_tables import plain, results, seconds, table
@@ -34,7 +33,6 @@ from task_methods import DEFAULTS
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "docs" / "results.svg"
 BADGES = ROOT / "docs" / "badges.svg"
-FIGURES = re.compile(r"^<!-- figures: (.+) -->\n(?=\|)", re.M)
 BLOCK = re.compile(r"(?<=<!-- results: )(\w+)( -->\n)(.*?)(?=^<!-- end -->)", re.M | re.S)
 
 OTHERS = (  # without mtboost's search; tuned on the same held-out rows
@@ -412,41 +410,6 @@ def badges() -> str:
     return "\n".join([head, *parts]) + "\n</svg>\n"
 
 
-# ---- tables without results ----------------------------------------------------------------------
-
-
-def survival() -> str:
-    """Table of docs/survival.md: concordance of all tasks (of the small ones), mean of seeds."""
-    found = results("survival")
-    found = found.drop_duplicates(["set", "seed", "method"], keep="last")
-    names = list(dict.fromkeys(found["set"]))
-    means = found.groupby(["method", "set"])[["all", "small"]].mean()
-    rows = [f"| method | {' | '.join(f'`{name}`' for name in names)} |", "|---" * 4 + "|"]
-    for method in dict.fromkeys(found["method"]):
-        cells = [
-            f"{values['all']:.3f} ({values['small']:.3f})"
-            for values in (means.loc[(method, name)] for name in names)
-        ]
-        rows.append(f"| {method} | {' | '.join(cells)} |")
-    n_seeds = found["seed"].nunique()
-    rows.append(f"\nNumber of seeds: {n_seeds}.")
-    return "\n".join(rows) + "\n"
-
-
-def without_results() -> str:
-    """The sections of all pages whose tables were typed, and what printed their figures."""
-
-    def rows() -> Iterator[list[str]]:
-        for path in sorted((ROOT / "docs").glob("*.md")):
-            text = path.read_text("utf-8")
-            for found in FIGURES.finditer(text):
-                title = re.findall(r"^#+ (.+)$", text[: found.start()], re.M)[-1]
-                is_script = found[1] != "no script"
-                yield [f"[{path.stem}]({path.name})", title, f"`{found[1]}`" if is_script else ""]
-
-    return table(["page", "section", "command"], rows())
-
-
 # ---- pages ---------------------------------------------------------------------------------------
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -460,10 +423,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
         calibration,
         few_rows,
         random_effects,
-        survival,
-        without_results,
         *method_tables.TABLES,
         *forest_tables.TABLES,
+        *output_tables.TABLES,
         *split_tables.TABLES,
     )
 }

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from never_worse import load
 from sklearn.metrics import r2_score
+from task_data import read_task_set
 from task_methods import METHODS, Budget, Rows
 
 import mtboost
@@ -64,7 +64,7 @@ def by_rows(seed: int, folder: Path) -> Iterator[tuple[str, float]]:
 
 
 def by_mixture(seed: int, folder: Path) -> Iterator[tuple[str, float]]:
-    train, judge = load("school", seed, folder)
+    train, judge = read_task_set(folder / "school.npz", seed)
     fitted = [METHODS[name](train, seed, Budget()).predict for name in MIXED]
     for size in range(1, len(MIXED) + 1):
         for members in itertools.combinations(range(len(MIXED)), size):

@@ -61,7 +61,7 @@ def routes() -> str:
 
 
 def common_stage() -> str:
-    """Elapsed time and memory relative to the library that trains: median, least and most."""
+    """Time and memory relative to the library that trains: medians; of time least and most."""
     found = results("common_stage")
     titles = {
         "lightgbm": ("LightGBM", "xgboost"),
@@ -80,16 +80,18 @@ def common_stage() -> str:
         for method, (title, base) in titles.items():
             cells = [title, {"xgboost": "XGBoost", "lightgbm": "LightGBM"}[base]]
             for own in shapes.values():
-                ratios = own["train"][method] / own["train"][base]
-                memory = own["memory"][method] / own["memory"][base]
-                cells.append(f"{ratios.median():.2f} ({ratios.min():.2f}–{ratios.max():.2f})")
-                cells.append(f"{memory.median():.2f}")
+                time, processor, memory = (
+                    own[figure][method] / own[figure][base]
+                    for figure in ("train", "processor", "memory")
+                )
+                cells.append(f"{time.median():.2f} ({time.min():.2f}–{time.max():.2f})")
+                cells += [f"{processor.median():.2f}", f"{memory.median():.2f}"]
             yield cells
 
     head = ["", "relative to"]
     for shape, own in found.groupby("shape"):
         n_tasks = SHAPES[shape][2]
-        head += [f"{own['rows'].iloc[0]:,} rows, {n_tasks} tasks: time", "memory"]
+        head += [f"{own['rows'].iloc[0]:,} rows, {n_tasks} tasks: time", "processor", "memory"]
     return table(head, rows())
 
 
@@ -121,14 +123,14 @@ def symmetric_trees() -> str:
         for data, own in found.groupby("data", sort=False):
             means = scores_of(own, methods)[0].by_seed.mean()
             cells = [
-                " → ".join(plain(means[f"{leaves}, {trees}"]) for trees in TREES)
+                " → ".join(plain(means[f"{leaves}, {trees}"]).replace("-", "−") for trees in TREES)
                 for leaves in LEAVES
             ]
             yield [str(data), *cells, plain(means["CatBoost"])]
 
-    n_seeds = found["seed"].nunique()
-    titles = [leaves.replace("descriptors", "by descriptors") for leaves in LEAVES]
-    return table([f"{n_seeds} seeds", *titles, "CatBoost"], rows())
+    titles = {"pooled": "pooled leaves", "descriptors": "task splits by descriptors"}
+    heads = [titles.get(leaves, leaves) for leaves in LEAVES]
+    return table([f"seeds: {found['seed'].nunique()}", *heads, "CatBoost"], rows())
 
 
-TABLES = (routes, task_splits)
+TABLES = (routes, common_stage, task_splits, symmetric_trees)

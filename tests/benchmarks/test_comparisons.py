@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmarks that compare methods run, split fairly and judge as they say."""
 
+import importlib.util
 import json
 import sys
 from dataclasses import replace
@@ -51,6 +52,19 @@ def write_csv(path: Path, rows: Rows, **more: object) -> None:
 
 
 # ---- the scripts ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)
+def test_every_script_can_be_imported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = importlib.util.spec_from_file_location(f"script_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # where dataclasses look
+    try:
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        if (BENCHMARKS / f"{error.name}.py").exists() or "mtboost" in str(error):
+            raise
+        pytest.skip(f"{error.name} is not installed")
 
 
 def test_never_worse_reads_a_folder_appends_what_is_missing_and_prints_tables(
