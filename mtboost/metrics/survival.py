@@ -54,7 +54,7 @@ def cox_losses(
     with np.errstate(divide="ignore", invalid="ignore"):
         losses = np.log(_at_risk(labels, hazards, rows)) - np.log(hazards)
         scale = rows.sum(np.ones(len(labels))) / rows.sum(is_event.astype(np.float64))
-    return np.where(is_event, losses * scale[strata], 0.0)
+        return np.where(is_event, losses * scale[strata], 0.0)
 
 
 def _bounds(y: Float64Array) -> tuple[Float64Array, Float64Array]:

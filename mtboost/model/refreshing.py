@@ -26,7 +26,7 @@ from mtboost.model.stages.linear_effects import WorkingModel
 from mtboost.model.stages.mixed_objective import gradient_function, start_margins
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
-from mtboost.trees.losses import Loss, label_columns, leaf_refit, main_name, row_groups
+from mtboost.trees.losses import Loss, label_columns, leaf_refit, row_groups
 from mtboost.trees.nesting import Nesting
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.refreshed_leaves import (
@@ -184,13 +184,11 @@ class _Refreshing:
         )
 
     def _working_model(self, margins: Float64Array, rows: Any) -> WorkingModel:
-        model, backend = self._model, self._backend
+        loss, labels = self._loss(None), self._labels[rows]
         weight = None if self._weight is None else self._weight[rows]
-        options = backend.loss_options(model.params)
-        objective = main_name(str(model.objective))
-        return WorkingModel(
-            backend, objective, options, self._labels[rows], weight, margins, margins
-        )
+        groups = row_groups(loss, labels, self._data.tasks.take(np.flatnonzero(rows)))
+        margin_type = self._backend.margin_type
+        return WorkingModel(loss, margin_type, labels, weight, groups, margins, margins)
 
     def _start(self, document: Document, codes: Int32Array) -> Margins:
         """Margins before the first tree, shape (n_rows, n_outputs), in the common unit."""

@@ -4,16 +4,21 @@
 import lightgbm
 import numpy as np
 import pytest
+import scipy.optimize
+import scipy.stats
 import xgboost
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mtboost
 from mtboost.base.dataset import Dataset
+from mtboost.base.tasks import TaskSet
 from mtboost.errors import ParameterError
 from mtboost.model.libraries import get_backend
 from mtboost.model.stages import common
 from mtboost.model.stages import linear_effects as stage
 from mtboost.trees import random_slopes
+from mtboost.trees.losses import label_columns, make_loss, row_groups
+from mtboost.trees.nesting import Nesting
 from mtboost.trees.random_slopes import (
     FewRows,
     ManyRows,
@@ -340,6 +345,92 @@ def test_other_losses_have_linear_effects_on_the_margin(backend, objective):
     margins = model.predict_margin(X, task=task)
     assert np.corrcoef(margins, expected)[0, 1] > 0.9
     assert margins.std() == pytest.approx(expected.std(), rel=0.25)
+
+
+def survival_rows(objective, seed):
+    """Rows of tasks with different slopes, their labels, and times of events and censoring."""
+    X, _, task, risk = linear_rows(seed, n_tasks=8, n_rows=40, spread=0.6)
+    rng = np.random.default_rng(seed)
+    event, censored = np.exp(-risk) * rng.weibull(1.5, len(X)), rng.exponential(1.0, len(X))
+    time, is_event = np.minimum(event, censored), event <= censored
+    bounds = np.column_stack([time, np.where(is_event, time, np.inf)])
+    labels = bounds if objective == "survival:aft" else np.where(is_event, time, -time)
+    return X, labels, task, time, is_event
+
+
+def negative_log_likelihood(objective, margins, time, is_event, strata):
+    """Of hazards with Cox's risk sets, one event after the other; of AFT with normal errors."""
+    if objective == "survival:aft":
+        z = np.log(time) - margins
+        return -np.where(is_event, scipy.stats.norm.logpdf(z), scipy.stats.norm.logsf(z)).sum()
+    total = 0.0
+    for row in np.flatnonzero(is_event):
+        at_risk = (strata == strata[row]) & (time >= time[row])
+        total += np.log(np.exp(margins[at_risk]).sum()) - margins[row]
+    return total
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("objective", "has_strata"),
+    [("survival:cox", True), ("survival:cox", False), ("survival:aft", True)],
+)
+def test_effects_of_survival_are_the_mode_of_their_posterior(
+    objective, has_strata, seed, monkeypatch
+):
+    X, labels, task, time, is_event = survival_rows(objective, seed)
+    found, n_effects = [], N_COLUMNS + 1
+    monkeypatch.setattr(
+        stage,
+        "fit_effects",
+        lambda *own, **noise: found.append(fit_effects(*own, **noise)) or found[-1],
+    )
+    loss, labels, tasks = (
+        make_loss(objective),
+        label_columns(labels),
+        TaskSet.from_labels(task, len(task)),
+    )
+    groups, zeros = row_groups(loss, labels, tasks if has_strata else None), np.zeros(len(X))
+    model = stage.WorkingModel(loss, np.float32, labels, None, groups, zeros, zeros)
+    shared, by_task, _ = model.effects(X, tasks.codes, Nesting.of(tasks.names))
+    variances = found[-1].variances
+    design = np.column_stack([np.ones(len(X)), X])
+    strata = task if has_strata else np.zeros(len(task))
+
+    def posterior(flat):
+        own = flat.reshape(-1, n_effects)
+        margins = (design * (own[0] + own[1:][task])).sum(axis=1)
+        prior = (own[0, 1:] ** 2).sum() / variances.of_slopes + (
+            own[1:] ** 2 / variances.of_tasks
+        ).sum()
+        return negative_log_likelihood(objective, margins, time, is_event, strata) + 0.5 * prior
+
+    start = np.vstack([shared, by_task - shared]).ravel()
+    mode = scipy.optimize.minimize(posterior, start, method="BFGS")
+    assert posterior(start) - mode.fun < 0.1
+    assert posterior(0.0 * start) - mode.fun > 20.0  # there is something to be found
+
+
+@pytest.mark.parametrize("objective", ["survival:cox", "survival:aft"])
+def test_models_of_survival_begin_with_linear_effects(objective):
+    X, labels, task, *_ = survival_rows(objective, 2)
+    model = fit(X, labels, task, objective=objective)
+    assert model.common_trees.n_linear == 1 + N_COLUMNS
+    of_task = np.asarray(task_booster(model, 3, X))
+    assert_allclose(of_task, model.predict(X, task=np.full(len(X), 3)), rtol=1e-6)
+    refreshed = model.refresh(X, labels, task=task)
+    kept = [np.log(each.predict(X, task=task)) for each in (model, refreshed)]
+    assert np.corrcoef(*kept)[0, 1] > 0.95
+
+
+def test_auto_finds_slopes_of_hazards_that_differ():
+    X, labels, task, *_ = survival_rows("survival:cox", 3)
+    with_slopes = mtboost.fit(X, labels, task=task, objective="survival:cox", **QUICK)
+    assert with_slopes.common_trees.n_linear
+    without = mtboost.fit(
+        X, labels, task=task, objective="survival:cox", linear_effects=False, **QUICK
+    )
+    assert without.common_trees.n_linear == 0
 
 
 QUICK = {

@@ -36,15 +36,18 @@ class SharedByModels:
     ----------
     matrices : dict
         Added columns, the matrix of the training rows and that of others, by how nodes may separate
-        tasks and whether trees follow linear effects.
-    after_linear : tuple of LinearEffects, Dataset and Dataset, optional
-        Linear effects, and the training and other rows with them as base margins.
+        tasks, and the linear effects that trees follow: None, or whether they have one stratum.
+    after_linear : dict
+        Linear effects, and the training and other rows with them as base margins, by whether they
+        have one stratum.
     """
 
-    matrices: dict[tuple[int | None, bool, bool], tuple[AddedToCommon | None, Any, Any]] = field(
+    matrices: dict[tuple[int | None, bool, bool | None], tuple[AddedToCommon | None, Any, Any]] = (
+        field(default_factory=dict)
+    )
+    after_linear: dict[bool, tuple[LinearEffects, Dataset, Dataset | None]] = field(
         default_factory=dict
     )
-    after_linear: tuple[LinearEffects, Dataset, Dataset | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +244,15 @@ def _after_linear_effects(
     """Return linear effects of the training rows, if any, and the rows with them as margins."""
     if not settings.linear_effects:
         return None, data, valid
-    if shared is not None and shared.after_linear is not None:
-        return shared.after_linear
+    one_stratum = settings.options.one_stratum
+    if shared is not None and one_stratum in shared.after_linear:
+        return shared.after_linear[one_stratum]
     linear = fit_linear_effects(settings, data)
     data = data.with_base_margin(linear.margins(data))
     if valid is not None:
         valid = valid.with_base_margin(linear.margins(valid))
     if shared is not None:
-        shared.after_linear = (linear, data, valid)
+        shared.after_linear[one_stratum] = (linear, data, valid)
     return linear, data, valid
 
 
@@ -264,7 +268,8 @@ def _common_matrices(
     Tasks are described by the rows of `described`: those of `data` before linear effects.
     """
     options = settings.options
-    key = (options.n_descriptors, options.task_splits is not None, settings.linear_effects)
+    linear = options.one_stratum if settings.linear_effects else None
+    key = (options.n_descriptors, options.task_splits is not None, linear)
     if shared is not None and key in shared.matrices:
         return shared.matrices[key]
     added = _added_columns(settings, described)

@@ -24,10 +24,17 @@ from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
 from mtboost.trees.losses import (
+    Loss,
+    RowGroups,
+    has_bounds,
+    has_hazards,
     has_identity_link,
     is_classification,
+    is_survival,
+    label_columns,
     link,
     main_name,
+    row_groups,
     start_scores,
 )
 from mtboost.trees.nesting import Nesting, with_groups
@@ -51,9 +58,10 @@ _LONGEST_STEP = 3.0
 def why_no_linear_effects(settings: Settings, data: Dataset) -> str:
     """Return why a common model of these rows cannot begin with linear effects; empty if it can."""
     objectives, backend = settings.objectives, settings.backend
-    is_known = isinstance(objectives.names, str) and objectives.function is None
-    if not is_known or main_name(objectives.names) not in backend.mixable:
-        return f"objective must be one of {', '.join(backend.mixable)}, for all tasks"
+    name = objectives.names if objectives.function is None else None
+    if not isinstance(name, str) or not (main_name(name) in backend.mixable or is_survival(name)):
+        known = ", ".join(backend.mixable)
+        return f"objective must be one of {known}, or of survival, for all tasks"
     if data.tasks.n_tasks < 2:
         return "there is one task only"
     if data.common.library == "scipy":
@@ -207,17 +215,39 @@ def _effects(
     """Return effects of training rows, and the hessians by which they were estimated."""
     options = settings.backend.loss_options(settings.params)
     objective = main_name(settings.objectives.names)
-    labels = np.ascontiguousarray(data.labels(), np.float32)[:, None]
+    labels = label_columns(data.labels())
     weight = None if data.weight is None else np.ascontiguousarray(data.weight, np.float32)
     if data.base_margin is None:
-        of_rows = np.ones(data.n_rows) if weight is None else weight.astype(np.float64)
-        mean = start_scores(objective, labels, of_rows[:, None])
         start = np.zeros(data.n_rows)
-        first = start + link(objective, mean, sigmoid=float(options.get("sigmoid", 1.0)))
+        first = start + _constant(objective, options, labels, weight)
     else:
         first = start = data.base_margin.reshape(-1).astype(np.float64)
-    rows = WorkingModel(settings.backend, objective, options, labels, weight, start, first)
+    loss = settings.backend.loss(objective, options)
+    strata = None if settings.options.one_stratum else data.tasks
+    groups = row_groups(loss, labels, strata)
+    margin_type = settings.backend.margin_type
+    rows = WorkingModel(loss, margin_type, labels, weight, groups, start, first)
     return rows.effects(z, data.tasks.codes, nesting)
+
+
+def _constant(
+    objective: str,
+    options: Mapping[str, Any],
+    labels: npt.NDArray[np.float32],
+    weight: npt.NDArray[np.float32] | None,
+) -> float:
+    """Return a margin from which the approximations of the loss may begin."""
+    if has_hazards(objective):
+        return 0.0
+    of_rows = np.ones(len(labels)) if weight is None else weight.astype(np.float64)
+    if has_bounds(objective):
+        times = np.where(labels > 0.0, labels, np.inf).min(axis=1)
+        known = np.isfinite(times)
+        return (
+            float(np.average(np.log(times[known]), weights=of_rows[known])) if known.any() else 0.0
+        )
+    mean = start_scores(objective, labels, of_rows[:, None])
+    return float(link(objective, mean, sigmoid=float(options.get("sigmoid", 1.0)))[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,23 +256,24 @@ class WorkingModel:
 
     Attributes
     ----------
-    backend : Backend
-    objective : str
-    options : mapping
-        Of the loss.
-    labels : ndarray of float32, shape (n_rows, 1)
+    loss : Loss
+    margin_type : type
+        Of the margins that the loss takes.
+    labels : ndarray of float32, shape (n_rows, n_labels)
     weight : ndarray of float32, shape (n_rows,), optional
+    groups : RowGroups
+        Of a loss whose rows depend on each other.
     start : ndarray of float64, shape (n_rows,)
         Margins to which effects are added.
     first : ndarray of float64, shape (n_rows,)
         Margins of the first approximation.
     """
 
-    backend: Backend
-    objective: str
-    options: Mapping[str, Any]
+    loss: Loss
+    margin_type: type[np.floating[Any]]
     labels: npt.NDArray[np.float32]
     weight: npt.NDArray[np.float32] | None
+    groups: RowGroups
     start: Float64Array
     first: Float64Array
 
@@ -260,7 +291,7 @@ class WorkingModel:
         by_name : ndarray of float64, shape (n_names, n_effects)
         hessian : ndarray of float64, shape (n_rows,)
         """
-        is_quadratic = has_identity_link(self.objective)
+        is_quadratic = has_identity_link(self.loss.name)
         margins = self.first
         levels = nesting.lineage(codes)
         variances: list[Variances] = []
@@ -276,9 +307,7 @@ class WorkingModel:
                     left = response - outer
                 members, places = np.unique(own, return_inverse=True)
                 rows = RowsByTask.of_rows(z, left, hessian / unit, places, len(members))
-                effects = fit_effects(
-                    rows, variances[number], fixed_noise=is_classification(self.objective)
-                )
+                effects = fit_effects(rows, variances[number], fixed_noise=self._is_noise_known)
                 variances[number] = effects.variances
                 by_name[members] = effects.shared + effects.by_task
                 if number:
@@ -288,17 +317,26 @@ class WorkingModel:
             margins = _fitted(self.start, by_name, levels[-1], z)
         return shared, by_name, hessian
 
+    @property
+    def _is_noise_known(self) -> bool:
+        """Whether the loss is a likelihood without a dispersion, so that σ² is 1."""
+        return is_classification(self.loss.name) or is_survival(self.loss.name)
+
     def _response(self, margins: Float64Array) -> tuple[Float64Array, Float64Array, float]:
         """Return the working response, hessians and their unit, that of the noise."""
-        loss = self.backend.loss(self.objective, self.options)
-        pairs = loss.gradients(
-            margins.astype(self.backend.margin_type)[:, None], self.labels, self.weight
-        )[:, 0].astype(np.float64)
-        gradient, hessian = pairs.T
-        if not has_identity_link(self.objective):
+        loss: Any = self.loss  # margins of the libraries differ in type
+        pairs: npt.NDArray[np.float32] = loss.gradients(
+            margins.astype(self.margin_type)[:, None],
+            self.labels,
+            self.weight,
+            groups=self.groups.begins,
+            order=self.groups.order,
+        )
+        gradient, hessian = pairs[:, 0].astype(np.float64).T
+        if not has_identity_link(loss.name):
             hessian = np.maximum(hessian, np.abs(gradient) / _LONGEST_STEP)
         step = np.divide(gradient, hessian, out=np.zeros(len(margins)), where=hessian > 0.0)
-        unit = 1.0 if is_classification(self.objective) else float(hessian.mean())
+        unit = 1.0 if self._is_noise_known else float(hessian.mean())
         return margins - self.start - step, hessian, unit
 
     def _first_variances(
@@ -307,7 +345,7 @@ class WorkingModel:
         mean = np.average(response, weights=hessian)
         spread = float(np.average((response - mean) ** 2, weights=hessian))
         begin = first_variances(z.shape[1] + 1, max(spread, 1e-12))
-        return replace(begin, of_noise=1.0) if is_classification(self.objective) else begin
+        return replace(begin, of_noise=1.0) if self._is_noise_known else begin
 
 
 def _fitted(
