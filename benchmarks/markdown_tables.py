@@ -34,9 +34,9 @@ def seconds(value: float) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
+    """Return a Markdown table; no line ends before or after the sign ± of a cell."""
     lines = [
         "|" + "|".join(f" {cell} " if cell else " " for cell in line) for line in (head, *rows)
     ]
     lines.insert(1, "|---" * len(head))
-    return "".join(f"{line}|\n" for line in lines)
+    return "".join(f"{line}|\n" for line in lines).replace(" ± ", "\u00a0±\u00a0")

@@ -90,4 +90,4 @@ def many_outputs_accuracy() -> str:
     return table(["", *(cell for title in titles.values() for cell in (title, "s"))], rows())
 
 
-TABLES = (many_outputs_speed, friedman_outputs)
+TABLES = (many_outputs_speed, friedman_outputs, many_outputs_accuracy)
