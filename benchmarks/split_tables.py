@@ -133,4 +133,4 @@ def symmetric_trees() -> str:
     return table([f"seeds: {found['seed'].nunique()}", *heads, "CatBoost"], rows())
 
 
-TABLES = (routes, common_stage, task_splits, symmetric_trees)
+TABLES = (split_scores, routes, common_stage, task_splits, symmetric_trees)
