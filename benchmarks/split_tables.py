@@ -24,7 +24,7 @@ def split_scores() -> str:
                 scores = own.pivot(index="seed", columns="method", values=metric)
                 cells.append(plain(scores[method].mean()))
                 for base in bases:
-                    difference = gain(sign * (scores[method] - scores[base]))
+                    difference = gain(sign * (scores[method] - scores[base]), 3)
                     cells.append(difference if method.startswith("mtboost") else "")
             yield cells
 
