@@ -143,10 +143,14 @@ def check_pairs(name: str, value: Any, kind: type, allowed: str) -> Iterator[tup
         yield pair[0], pair[1]
 
 
-def check_switch(name: str, value: object) -> bool:
-    """Return True or False, of which 1 and 0 are other names; ParameterTypeError otherwise."""
+def check_switch(name: str, value: object, *, besides: str = "") -> bool:
+    """Return True or False, of which 1 and 0 are other names; ParameterTypeError otherwise.
+
+    `besides` is what messages say may be given in place of a switch.
+    """
     if not isinstance(value, bool | np.bool_) and not (is_integer(value) and value in (0, 1)):
-        refuse(name, value, "True or False", kind=ParameterTypeError)
+        allowed = f"True, False or {besides}" if besides else "True or False"
+        refuse(name, value, allowed, kind=ParameterTypeError)
     return bool(value)
 
 

@@ -236,7 +236,7 @@ def _refused(arguments: Arguments) -> dict[str, bool]:
         or is_ranking(objective)
         or is_survival(objective),
         "qid": arguments.qid is not None,
-        "linear_effects": arguments.linear_effects is True,
+        "linear_effects": bool(arguments.linear_effects),
         "task_splits": isinstance(arguments.task_splits, str),
         "baselines": arguments.baselines,
         "on_round": arguments.on_round is not None,

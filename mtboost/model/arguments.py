@@ -13,6 +13,7 @@ from mtboost.base.task_weights import TaskWeight
 from mtboost.errors import ParameterError
 from mtboost.metrics.metric import Metric
 from mtboost.model.sharing.effort import Effort, EffortOption, effort_of
+from mtboost.model.stages.settings import LinearOption
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.pooling import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
@@ -45,7 +46,7 @@ class Arguments:
     task_splits: TaskSplits | None
     symmetric_trees: bool | None
     random_strength: float | None
-    linear_effects: bool | None
+    linear_effects: LinearOption | None
     shrink_to_constant: bool
     backend: Literal["xgboost", "lightgbm"]
     params: Mapping[str, Any] | None

@@ -66,7 +66,7 @@ def fit(
     task_splits: TaskSplits | None = None,
     symmetric_trees: bool | None = None,
     random_strength: float | None = None,
-    linear_effects: bool | None = None,
+    linear_effects: bool | Literal["intercepts"] | None = None,
     shrink_to_constant: bool = True,
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
     params: Mapping[str, Any] | None = None,
@@ -174,10 +174,11 @@ def fit(
         Noise that is added to the gains of the splits of symmetric trees, so that nearly equal ones
         are chosen at random; often better at 1 or 2 (docs/symmetric_trees.md). Default: 0; searched
         by ``strategy="auto"``.
-    linear_effects : bool, optional
+    linear_effects : bool or "intercepts", optional
         Whether the common model begins with linear effects per task, like the random slopes of a
         mixed model, stored as trees of one feature each; boosted trees follow
-        (docs/linear_effects.md). Default: False; searched by ``strategy="auto"``.
+        (docs/linear_effects.md). ``"intercepts"``: with random intercepts alone. Default: False;
+        searched by ``strategy="auto"``.
     shrink_to_constant : bool, default=True
         Whether ``strategy="auto"`` shrinks its predictions towards a constant where the validation
         rows hardly prove that they are better (docs/strategies.md).
@@ -500,7 +501,8 @@ def _judging(
 
 def _with_possible_effects(settings: Settings, data: Dataset) -> Settings:
     """Return the settings, without linear effects to search where these rows cannot have them."""
-    reason = why_no_linear_effects(settings, data)
-    if reason and settings.linear_effects:
-        raise ParameterError(f"linear_effects=True is not possible: {reason}. Leave it out.")
+    linear = settings.linear_effects
+    reason = why_no_linear_effects(settings, data, linear or "intercepts")
+    if reason and linear:
+        raise ParameterError(f"linear_effects={linear!r} is not possible: {reason}. Leave it out.")
     return replace(settings, given={*settings.given, "linear_effects"}) if reason else settings

@@ -37,7 +37,7 @@ from mtboost.model.named_objectives import names_of_objectives
 from mtboost.model.problem import Problem
 from mtboost.model.stages.mixed_objective import metrics_by_task
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
-from mtboost.model.stages.settings import Settings
+from mtboost.model.stages.settings import LinearOption, Settings
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption, read_importances
 from mtboost.trees.losses import (
@@ -280,8 +280,6 @@ def tree_options(
     """
     searched = ("pooling", "task_splits", "symmetric_trees", "random_strength", "linear_effects")
     fixed = {name for name in searched if getattr(arguments, name) is not None}
-    if arguments.linear_effects is not None:
-        check_switch("linear_effects", arguments.linear_effects)
     if not arguments.shrink_to_constant:
         fixed.add("shrink_to_constant")
     score, strength = arguments.split_score, arguments.random_strength
@@ -333,6 +331,12 @@ def specific_parameters(
     return own
 
 
+def _linear_effects(value: LinearOption | None) -> LinearOption:
+    if isinstance(value, str) and value == "intercepts":
+        return "intercepts"
+    return value is not None and check_switch("linear_effects", value, besides="'intercepts'")
+
+
 def make_settings(problem: Problem, arguments: Arguments, *, n_rows: int | None = None) -> Settings:
     """Check and complete the arguments of :func:`fit` that do not belong to single rows.
 
@@ -361,7 +365,7 @@ def make_settings(problem: Problem, arguments: Arguments, *, n_rows: int | None 
         verbose=_verbose(arguments.verbose),
         feature_prior=feature_prior_of(library, prior, {**parameters, **own}, data),
         on_round=arguments.on_round,
-        linear_effects=bool(arguments.linear_effects),
+        linear_effects=_linear_effects(arguments.linear_effects),
         given=fixed | library.parameters(arguments.params or {}).keys(),
         other_metrics=other_metrics(library, objective, problem.eval_metric, parameters),
     )

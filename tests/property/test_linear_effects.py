@@ -277,16 +277,20 @@ def test_boosters_predict_as_the_model(backend, pooling, tmp_path):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_first_trees_are_the_mixed_model(backend):
+@pytest.mark.parametrize("linear_effects", [True, "intercepts"])
+def test_first_trees_are_the_mixed_model_of_what_trees_leave(backend, linear_effects, monkeypatch):
     X, y, task, _ = linear_rows(4)
-    model = fit(X, y, task, backend=backend, params={"learning_rate": 1e-9})
-    z = np.empty_like(X)
-    for place in range(N_COLUMNS):
+    others = np.random.default_rng(4).normal(size=len(y))
+    monkeypatch.setattr(common, "_learned_after", lambda *_: others)
+    options = {"backend": backend, "linear_effects": linear_effects}
+    model = fit(X, y, task, params={"learning_rate": 1e-9}, **options)
+    z = np.empty((len(y), N_COLUMNS if linear_effects is True else 0))
+    for place in range(z.shape[1]):
         steps = steps_of(X[:, place].astype(np.float32), place, 32)
         reached = steps.points[nearest_points(X[:, place], steps.points, 0)]
         z[:, place] = (reached - reached.mean()) / reached.std()
-    rows = RowsByTask.of_rows(z, y, np.ones(len(y)), task, N_TASKS)
-    effects = fit_effects(rows, first_variances(N_COLUMNS + 1, y.var()))
+    rows = RowsByTask.of_rows(z, y - others, np.ones(len(y)), task, N_TASKS)
+    effects = fit_effects(rows, first_variances(z.shape[1] + 1, (y - others).var()))
     ones = np.column_stack([np.ones(len(y)), z])
     expected = (ones * (effects.shared + effects.by_task)[task]).sum(axis=1)
     assert_allclose(model.predict(X, task=task), expected, rtol=1e-4, atol=1e-5)
@@ -295,7 +299,8 @@ def test_first_trees_are_the_mixed_model(backend):
 
 
 @pytest.mark.parametrize("factor", [1e-20, 1e20])
-def test_the_unit_of_weights_does_not_matter(factor):
+def test_the_unit_of_weights_does_not_matter(factor, monkeypatch):
+    monkeypatch.setattr(common, "_learned_after", lambda *_: None)  # XGBoost has absolute limits
     X, y, task, _ = linear_rows(5)
     weight = np.random.default_rng(5).choice([0.0, 1.0, 2.0], len(y))
     params = {"learning_rate": 1e-9, "reg_lambda": 0.0}
@@ -433,6 +438,46 @@ def test_auto_finds_slopes_of_hazards_that_differ():
     assert without.common_trees.n_linear == 0
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_intercepts_are_shrunk_by_the_noise_that_trees_leave(backend):
+    """A step of the first column has nine times the variance of the noise."""
+    rng = np.random.default_rng(12)
+    task = np.repeat(np.arange(200), 5)
+    X, intercepts = rng.random((len(task), 2)), rng.normal(size=200)
+    signal = 6.0 * (X[:, 0] > 0.5) + intercepts[task]
+    y = signal + rng.normal(size=len(task))
+    options = {"linear_effects": "intercepts", "backend": backend, "num_boost_round": 80}
+    model = fit(X, y, task, **options)
+    assert model.common_trees.n_linear == 1
+    error = np.mean((model.predict(X, task=task) - signal) ** 2)
+    # Posterior variances of intercepts are 1 / (1 + 5) with variance 1 of the noise, and 10 / 15
+    # with that of all of y: the error is to be nearer to the former.
+    assert error < 0.5 * (1 / 6 + 10 / 15)
+
+
+def test_auto_tries_random_intercepts():
+    X, y, task, _ = linear_rows(7, n_tasks=30, n_rows=12)
+    found = mtboost.fit(X, y, task=task, **QUICK).common_losses
+    assert any(name.startswith("random intercepts") for name in found)
+    none = mtboost.fit(X, y, task=task, linear_effects=False, **QUICK).common_losses
+    assert not any(name.startswith("random intercepts") for name in none)
+
+
+def test_a_new_store_has_the_intercept_of_its_region():
+    rng = np.random.default_rng(13)
+    task = np.repeat(np.arange(80), 12)
+    region, X = task // 8, rng.random((len(task), 3))
+    signal = 2.0 * np.sin(6.0 * X[:, 0]) + rng.normal(size=10)[region] + rng.normal(size=80)[task]
+    y = signal + rng.normal(size=len(task))
+    tasks = list(zip(region.tolist(), task.tolist(), strict=True))
+    model = fit(X, y, tasks, linear_effects="intercepts", num_boost_round=80)
+    new = [(each, 99) for each in region.tolist()]
+    found = model.predict(X, task=new, unknown_task="common")
+    of_regions = np.bincount(region, signal - found) / np.bincount(region)
+    # The mean of eight stores, each with the variance 1, is known but not that of the region.
+    assert np.std(of_regions) < 2.0 * np.sqrt(1 / 8)
+
+
 QUICK = {
     **{"effort": "fast", "n_threads": 1, "num_boost_round": 40},
     "params": {"learning_rate": 0.3},
@@ -459,9 +504,10 @@ def test_models_of_the_same_rows_share_their_linear_effects(backend, monkeypatch
     X, y, task, _ = linear_rows(7, n_tasks=30, n_rows=12)
     fit_linear_effects, labels = common.fit_linear_effects, []
 
-    def watched(settings, data):
-        labels.append(data.labels().tobytes())
-        return fit_linear_effects(settings, data)
+    def watched(settings, data, others=None):
+        if others is None:
+            labels.append((settings.linear_effects, data.labels().tobytes()))
+        return fit_linear_effects(settings, data, others)
 
     monkeypatch.setattr(common, "fit_linear_effects", watched)
     options = {"task": task, "backend": backend, **QUICK}
@@ -491,15 +537,16 @@ def test_effects_of_few_rows_count_by_their_rows(monkeypatch):
         fit(X, y, task, **options)
 
 
-def test_changed_models_keep_linear_effects():
+@pytest.mark.parametrize(("linear_effects", "n_linear"), [(True, N_COLUMNS + 1), ("intercepts", 1)])
+def test_changed_models_keep_linear_effects(linear_effects, n_linear):
     X, y, task, _ = linear_rows(8, n_rows=40)
-    model = fit(X, y, task, pooling=5.0)
+    model = fit(X, y, task, pooling=5.0, linear_effects=linear_effects)
     rows = {3: X[:20]}
     refreshed = model.refresh(X, y + 1.0, task=task)
-    assert refreshed.common_trees.n_linear == N_COLUMNS + 1
+    assert refreshed.common_trees.n_linear == n_linear
     assert np.mean(refreshed.predict(rows)[3]) > np.mean(model.predict(rows)[3])
     updated = model.update(X, y + 1.0, task=task, validation_fraction=0)
-    assert updated.common_trees.n_linear == N_COLUMNS + 1
+    assert updated.common_trees.n_linear == n_linear
     assert np.mean(updated.predict(X, task=task) - y) > 0.5
     model.add_task(99, X[:40], y[:40])
     assert np.isfinite(model.predict({99: X[:5]})[99]).all()
@@ -527,3 +574,14 @@ def test_impossible_linear_effects_are_refused(options, reason):
     X, y, task, _ = linear_rows(10)
     with pytest.raises(ParameterError, match=f"linear_effects=True is not possible: {reason}"):
         fit(X, y, **({"task": task} | options))
+
+
+def test_intercepts_go_with_monotone_constraints():
+    X, y, task, _ = linear_rows(10)
+    params = {"monotone_constraints": "(1,0,0)", "learning_rate": 0.1}
+    model = fit(X, y, task, linear_effects="intercepts", params=params)
+    rows = np.repeat(X[:1], 20, axis=0)
+    rows[:, 0] = np.linspace(-2.0, 2.0, 20)
+    assert (np.diff(model.predict({3: rows})[3]) >= 0.0).all()
+    with pytest.raises(TypeError, match="True, False or 'intercepts'"):
+        fit(X, y, task, linear_effects="slopes")

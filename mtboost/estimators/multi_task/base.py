@@ -162,7 +162,7 @@ class MultiTaskEstimator(SavedEstimator):
         task_splits: TaskSplits | None = None,
         symmetric_trees: bool | None = None,
         random_strength: float | None = None,
-        linear_effects: bool | None = None,
+        linear_effects: bool | Literal["intercepts"] | None = None,
         shrink_to_constant: bool = True,
         n_ensemble: int = 1,
         task: TaskColumn | list[str] | None = None,

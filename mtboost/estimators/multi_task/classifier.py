@@ -109,7 +109,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
     random_strength : float, optional
         Noise in the choice of the splits of symmetric trees, see :func:`mtboost.fit`. By default 0,
         or ``strategy="auto"`` searches.
-    linear_effects : bool, optional
+    linear_effects : bool or "intercepts", optional
         Whether the model begins with linear effects that differ from task to task, see
         :func:`mtboost.fit`. By default False, or ``strategy="auto"`` searches.
     shrink_to_constant : bool, default=True

@@ -100,7 +100,7 @@ class Effort:
         n_splits = n_depths * len(self.task_splits) + n_poolings + 1
         n_trees = (n_depths if self.repeats else 1) + len(self.random_strengths)  # and deeper ones
         n_again = n_poolings + n_depths + 2 if self.repeats else 0
-        n_linear, n_strata = n_depths + 3, 1
+        n_linear, n_strata = 2 * (n_depths + 1) + 2, 1
         n_others = n_strata + n_splits + n_trees + n_again + n_linear + len(self.subsamples) - 1
         return n_depths + n_others + _N_OF_TASKS
 

@@ -4,10 +4,10 @@
 How deep trees are, unless the user says; whether hazards of all tasks have one baseline; then
 leaves, pooled or partially pooled with much or little shrinkage; then whether nodes may split
 tasks, and by what; whether trees are symmetric, and with how much noise; still deeper trees where
-the deepest are best; whether they follow linear effects; how many rows they see. A model that
-shares less than the pooled one must be better by more than one standard error of the difference,
-over all validation rows; of those that do, the best is taken. What the user has fixed stays as it
-is.
+the deepest are best; whether they follow linear effects or random intercepts; how many rows they
+see. A model that shares less than the pooled one must be better by more than one standard error of
+the difference, over all validation rows; of those that do, the best is taken. What the user has
+fixed stays as it is.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fol
 from mtboost.model.sharing.effort import Effort, TimeLimit, can_fill
 from mtboost.model.stages.common import SharedByModels
 from mtboost.model.stages.linear_effects import why_no_linear_effects
-from mtboost.model.stages.settings import Settings
+from mtboost.model.stages.settings import LinearOption, Settings
 from mtboost.trees.losses import has_hazards
 from mtboost.trees.pooling import Pooling, PoolingOption, RelativePooling
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
@@ -53,6 +53,10 @@ _SPLITS_OF_ALL_DEPTHS = "descriptors"
 _GIVEN_SPLITS = "given task splits"
 #: Share of groups in the variance of the values of nested tasks.
 _GROUP_SHARE = 0.75
+_LINEAR_NAMES: dict[LinearOption, str] = {
+    "intercepts": "random intercepts",
+    True: "linear effects",
+}
 #: The part of the rows that each tree sees, unless another is searched.
 _SUBSAMPLE = 0.7
 
@@ -68,8 +72,8 @@ class Setting:
     pooling: RelativePooling | Literal["given"] | None = None
     task_splits: str | None = None
     subsample: float = _SUBSAMPLE
-    #: Whether the trees follow linear effects that differ between tasks.
-    linear: bool = False
+    #: Whether the trees follow linear effects, or intercepts, that differ between tasks.
+    linear: LinearOption = False
     #: Whether risk sets of hazards have rows of all tasks.
     one_stratum: bool = False
 
@@ -83,7 +87,8 @@ class Setting:
         trees = []
         if self.random_strength is not None:
             trees = ["symmetric", f"random strength {self.random_strength:g}"]
-        first = ["linear effects"] * self.linear + ["one stratum"] * self.one_stratum
+        first = [_LINEAR_NAMES[self.linear]] if self.linear else []
+        first += ["one stratum"] * self.one_stratum
         size = "given size" if self.depth is None else f"depth {self.depth}"
         return ", ".join([*first, size, leaves, *task_splits, *rows, *trees])
 
@@ -276,18 +281,21 @@ def search(
 
 
 def with_linear_effects(found: Search, effort: Effort) -> Search | None:
-    """Return the best search whose trees follow linear effects; None unless it is ahead.
+    """Return the best search whose trees follow effects of tasks; None unless it is ahead.
 
     Large steps learn lines badly: what is not ahead in them is not in small ones either.
     """
     settings, folds = found.settings, found.folds
-    if "linear_effects" in settings.given or any(
-        why_no_linear_effects(settings, train) for train, _ in folds.pairs
-    ):
-        return None
-    pooled = [setting for setting in found.losses if setting.is_pooled]
+    kinds: list[LinearOption] = [
+        linear
+        for linear in _LINEAR_NAMES
+        if "linear_effects" not in settings.given
+        and not any(why_no_linear_effects(settings, train, linear) for train, _ in folds.pairs)
+    ]
+    before = [found.best, *(setting for setting in found.losses if setting.is_pooled)]
     rival = found.begun_again()
-    rival.try_settings(*(replace(each, linear=True) for each in [found.best, *pooled]))
+    for linear in kinds:
+        rival.try_settings(*(replace(each, linear=linear) for each in before))
     if not rival.losses or rival.loss >= found.loss:
         return None
     rival.vary(pooling=_poolings(settings, effort, folds.tasks)[:1])

@@ -6,26 +6,36 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.model.common_trees import CommonTrees
-from mtboost.model.stages.linear_effects import LinearEffects, fit_linear_effects
+from mtboost.model.stages.linear_effects import (
+    LinearEffects,
+    fit_linear_effects,
+)
 from mtboost.model.stages.mean_watch import MeanWatch
-from mtboost.model.stages.settings import Settings
+from mtboost.model.stages.settings import LinearOption, Settings
 from mtboost.trees.backend import Margins, Rows
 from mtboost.trees.losses import is_multiclass
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_descriptors import TaskDescriptors, describe_tasks
+from mtboost.trees.tree_options import TreeOptions
 
 # Cells of a training matrix that is kept.
 _MOST_KEPT = 4_000_000
+# Pooled trees whose margins are left out when linear effects are estimated again. They do not
+# depend on settings, so that models with different trees share the effects.
+_N_BETWEEN, _DEPTH_BETWEEN, _RATE_BETWEEN = 60, 2, 0.2
+#: Linear effects that trees follow, and whether hazards have one stratum.
+_LinearKind: TypeAlias = tuple[LinearOption, bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -36,16 +46,15 @@ class SharedByModels:
     ----------
     matrices : dict
         Added columns, the matrix of the training rows and that of others, by how nodes may separate
-        tasks, and the linear effects that trees follow: None, or whether they have one stratum.
+        tasks, and the kind of linear effects that trees follow.
     after_linear : dict
-        Linear effects, and the training and other rows with them as base margins, by whether they
-        have one stratum.
+        Linear effects of a kind, and the training and other rows with them as base margins.
     """
 
-    matrices: dict[tuple[int | None, bool, bool | None], tuple[AddedToCommon | None, Any, Any]] = (
+    matrices: dict[tuple[int | None, bool, _LinearKind], tuple[AddedToCommon | None, Any, Any]] = (
         field(default_factory=dict)
     )
-    after_linear: dict[bool, tuple[LinearEffects, Dataset, Dataset | None]] = field(
+    after_linear: dict[_LinearKind, tuple[LinearEffects, Dataset, Dataset | None]] = field(
         default_factory=dict
     )
 
@@ -244,16 +253,42 @@ def _after_linear_effects(
     """Return linear effects of the training rows, if any, and the rows with them as margins."""
     if not settings.linear_effects:
         return None, data, valid
-    one_stratum = settings.options.one_stratum
-    if shared is not None and one_stratum in shared.after_linear:
-        return shared.after_linear[one_stratum]
+    kind = _linear_kind(settings)
+    if shared is not None and kind in shared.after_linear:
+        return shared.after_linear[kind]
     linear = fit_linear_effects(settings, data)
+    linear = fit_linear_effects(settings, data, _learned_after(settings, data, linear))
     data = data.with_base_margin(linear.margins(data))
     if valid is not None:
         valid = valid.with_base_margin(linear.margins(valid))
     if shared is not None:
-        shared.after_linear[one_stratum] = (linear, data, valid)
+        shared.after_linear[kind] = (linear, data, valid)
     return linear, data, valid
+
+
+def _linear_kind(settings: Settings) -> _LinearKind:
+    linear = settings.linear_effects
+    return linear, bool(linear) and settings.options.one_stratum
+
+
+def _learned_after(settings: Settings, data: Dataset, linear: LinearEffects) -> Float64Array:
+    """Return what a few pooled trees add to the margins of training rows after their effects."""
+    backend = settings.backend
+    data = data.with_base_margin(linear.margins(data))
+    assert data.base_margin is not None
+    params = backend.with_size(settings.params, _DEPTH_BETWEEN) or settings.params
+    params = {**params, "learning_rate": _RATE_BETWEEN}
+    booster, _ = backend.train_common(
+        settings.objectives.of_common_model(params),
+        _common_matrix(settings, data, None),
+        _N_BETWEEN,
+        tasks=data.tasks,
+        options=TreeOptions(one_stratum=settings.options.one_stratum),
+        table=data.common,
+        objective=None,
+    )
+    after = backend.predict_margin(booster, data.common, data.base_margin)
+    return after.reshape(-1).astype(np.float64) - data.base_margin.reshape(-1)
 
 
 def _common_matrices(
@@ -268,8 +303,7 @@ def _common_matrices(
     Tasks are described by the rows of `described`: those of `data` before linear effects.
     """
     options = settings.options
-    linear = options.one_stratum if settings.linear_effects else None
-    key = (options.n_descriptors, options.task_splits is not None, linear)
+    key = (options.n_descriptors, options.task_splits is not None, _linear_kind(settings))
     if shared is not None and key in shared.matrices:
         return shared.matrices[key]
     added = _added_columns(settings, described)

@@ -4,6 +4,10 @@
 Each column is turned into at most 32 steps of about as many rows, and a mixed model of the steps
 (random_slopes.py) gives their values, for all tasks and for each. The boosted trees follow.
 Losses other than the squared error have a working response, as in penalised quasi-likelihood.
+
+Random intercepts are the same without columns. What trees will learn is noise to the mixed model,
+and tasks are then shrunk too much: common.py therefore estimates the effects twice, the second time
+of what a few pooled trees leave.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
 from mtboost.model.common_trees import CommonTrees
-from mtboost.model.stages.settings import Settings
+from mtboost.model.stages.settings import LinearOption, Settings
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
 from mtboost.trees.losses import (
@@ -55,8 +59,8 @@ _WORKING_ROUNDS = 8
 _LONGEST_STEP = 3.0
 
 
-def why_no_linear_effects(settings: Settings, data: Dataset) -> str:
-    """Return why a common model of these rows cannot begin with linear effects; empty if it can."""
+def why_no_linear_effects(settings: Settings, data: Dataset, linear: LinearOption) -> str:
+    """Return why a common model of these rows cannot begin with such effects; empty if it can."""
     objectives, backend = settings.objectives, settings.backend
     name = objectives.names if objectives.function is None else None
     if not isinstance(name, str) or not (main_name(name) in backend.mixable or is_survival(name)):
@@ -66,6 +70,10 @@ def why_no_linear_effects(settings: Settings, data: Dataset) -> str:
         return "there is one task only"
     if data.common.library == "scipy":
         return "X is sparse"
+    return "" if linear == "intercepts" else _why_no_slopes(settings, data)
+
+
+def _why_no_slopes(settings: Settings, data: Dataset) -> str:
     if any(digit in str(settings.params.get("monotone_constraints", "")) for digit in "123456789"):
         return "monotone_constraints may be violated"
     n_columns = len(_numeric_columns(data.common))
@@ -140,11 +148,22 @@ class LinearEffects:
         )
 
 
-def fit_linear_effects(settings: Settings, data: Dataset) -> LinearEffects:
-    """Estimate the linear effects of training rows."""
+def fit_linear_effects(
+    settings: Settings, data: Dataset, others: Float64Array | None = None
+) -> LinearEffects:
+    """Estimate the linear effects of training rows.
+
+    Parameters
+    ----------
+    settings : Settings
+    data : Dataset
+    others : ndarray of float64, shape (n_rows,), optional
+        What other terms of the model add to the margins of rows.
+    """
     backend, table, tasks = settings.backend, data.common, data.tasks
     document = backend.document(backend.empty_booster(table, settings.params))
-    steps = [StepTree.empty(0, np.zeros(1)), *_steps(table)]
+    columns = [] if settings.linear_effects == "intercepts" else _steps(table)
+    steps = [StepTree.empty(0, np.zeros(1)), *columns]
     booster = document.with_first_trees(steps).load()
     leaves = _leaves(backend, booster, steps, table)
     scores = [_scores(own, reached) for own, reached in zip(steps, leaves.T, strict=True)]
@@ -152,7 +171,7 @@ def fit_linear_effects(settings: Settings, data: Dataset) -> LinearEffects:
     for place, score in enumerate(scores[1:]):
         z[:, place] = score[leaves[:, 1 + place]]
     names = with_groups(tasks) if tasks.n_levels > 1 else tasks.names
-    shared, of_names, hessian = _effects(settings, data, z, Nesting.of(names))
+    shared, of_names, hessian = _effects(settings, data, z, Nesting.of(names), others)
     filled, by_task = [], []
     for place, (own, score) in enumerate(zip(steps, scores, strict=True)):
         reached = leaves[:, place]
@@ -210,7 +229,11 @@ def _scores(steps: StepTree, leaves: Int32Array) -> Float64Array:
 
 
 def _effects(
-    settings: Settings, data: Dataset, z: Float64Array, nesting: Nesting
+    settings: Settings,
+    data: Dataset,
+    z: Float64Array,
+    nesting: Nesting,
+    others: Float64Array | None,
 ) -> tuple[Float64Array, Float64Array, Float64Array]:
     """Return effects of training rows, and the hessians by which they were estimated."""
     options = settings.backend.loss_options(settings.params)
@@ -222,6 +245,8 @@ def _effects(
         first = start + _constant(objective, options, labels, weight)
     else:
         first = start = data.base_margin.reshape(-1).astype(np.float64)
+    if others is not None:
+        first, start = first + others, start + others
     loss = settings.backend.loss(objective, options)
     strata = None if settings.options.one_stratum else data.tasks
     groups = row_groups(loss, labels, strata)

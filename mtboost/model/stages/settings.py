@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.losses import is_classification
 from mtboost.trees.task_quitting import OnRound
 from mtboost.trees.tree_options import TreeOptions
+
+#: Linear effects of the columns, of an intercept alone, or none.
+LinearOption: TypeAlias = bool | Literal["intercepts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,9 @@ class Settings:
         In place of `early_stopping_rounds` of each task: rounds after which the common model ends
         if the mean metric over all validation rows has not improved; all tasks then use the best
         round.
-    linear_effects : bool
-        Whether the common model begins with linear effects of the columns (linear_effects.py).
+    linear_effects : bool or "intercepts"
+        Whether the common model begins with linear effects of the columns, or with random
+        intercepts (linear_effects.py).
     verbose : bool or int
         Whether progress is shown; a number n also prints metrics of the common model after each
         n rounds.
@@ -74,7 +78,7 @@ class Settings:
     feature_prior: PriorOption = None
     common_early_stopping_rounds: int | None = None
     on_round: OnRound | None = None
-    linear_effects: bool = False
+    linear_effects: LinearOption = False
     given: Collection[str] = ()
     team: Team | None = None
     other_metrics: tuple[Metric, ...] = ()
