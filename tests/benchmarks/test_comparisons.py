@@ -2,14 +2,17 @@
 """The benchmarks that compare methods run, split fairly and judge as they say."""
 
 import importlib.util
+import io
 import json
 import sys
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.utils import Bunch
 
 pytest.importorskip("lightgbm")
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -300,6 +303,33 @@ def test_nested_tasks_are_those_of_the_rows() -> None:
     assert fitted.chosen["pooling"] == "(1.0, 2.0)"
 
 
+def test_tables_of_packages_are_read_as_nested_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Firms 7, 3 and 5 of sectors 2, 1 and 2, with four years each."""
+    firm = np.repeat([7, 3, 5], 4)
+    table = pd.DataFrame({"firm": firm, "year": np.tile(np.arange(4), 3)})
+    table["sector"] = np.where(firm == 3, 1, 2)
+    for name in ("emp", "wage", "capital", "output"):
+        table[name] = np.exp(np.arange(12.0))
+    text = table.to_csv().encode()
+    (tmp_path / "pydataset").mkdir()
+    with tarfile.open(tmp_path / "pydataset" / "resources.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("resources/rdata/csv/plm/EmplUK.csv")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
+    (tmp_path / "pydataset" / "__init__.py").write_text("raise ImportError('not to be run')")
+    monkeypatch.syspath_prepend(tmp_path)
+    fetch_tables.main([str(tmp_path), "firms"])
+    train, judge = nested_tasks.levels("firms", tmp_path, seed=0)
+    assert (train.n_tasks, len(train.y)) == (3, 9)
+    np.testing.assert_array_equal(train.parents, [0, 1, 0])
+    np.testing.assert_allclose(train.X[:, 1], train.y, rtol=1e-6)  # both in logs
+    assert judge(lambda rows: rows.y)["rmse"] == 0.0
+    with pytest.raises(SkippedError, match="fetch_tables.py .* crime"):
+        nested_tasks.levels("crime", tmp_path, seed=0)
+
+
 def test_fetched_tables_are_read_as_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -312,7 +342,9 @@ def test_fetched_tables_are_read_as_tasks(
     monkeypatch.setitem(
         fetch_tables.TABLES,
         "school",
-        lambda: fetch_tables.of_tasks(lambda return_X_y_task: (X, y, task)),
+        lambda: fetch_tables.of_tasks(
+            lambda: Bunch(data=X, target=y, task=task, feature_names=["a", "b", "c"])
+        ),
     )
     fetch_tables.main([str(tmp_path), "school", "wq", "yeast"])
     assert "school.npz: 60 rows, 3 columns" in capsys.readouterr().out
