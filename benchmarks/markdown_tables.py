@@ -34,9 +34,11 @@ def seconds(value: float) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; no line ends before or after the sign ± of a cell."""
+    """Return a Markdown table; gains are written +.012 ± .003, and stay on one line."""
     lines = [
         "|" + "|".join(f" {cell} " if cell else " " for cell in line) for line in (head, *rows)
     ]
     lines.insert(1, "|---" * len(head))
-    return "".join(f"{line}|\n" for line in lines).replace(" ± ", "\u00a0±\u00a0")
+    text = "".join(f"{line}|\n" for line in lines)
+    text = re.sub(r"([+−-])0?(\.\d+) ± 0?(\.\d)", r"\1\2 ± \3", text)
+    return re.sub(r"-(?=\.\d+ ±)", "−", text).replace(" ± ", "\u00a0±\u00a0")

@@ -391,7 +391,7 @@ def next_month() -> str:
         [f"`{way}`" if "fit" not in way and "model" not in way else way, *own]
         for way, own in cells.iterrows()
     )
-    return table(["", *titles.values()], rows).replace("-0", "−0")
+    return table(["", *titles.values()], rows)
 
 
 TABLES = (
