@@ -108,20 +108,32 @@ def _intervals(strategy: str) -> str:
 
 
 def nested_tasks() -> str:
-    """RMSE of nested and flat leaf values and of random intercepts."""
-    methods = ("nested leaves", "flat leaves", "GPBoost nested")
+    """RMSE of fit with nested and with flat tasks, and of random intercepts."""
+    return _nested("fit nested", "fit flat")
+
+
+def nested_leaves() -> str:
+    """The same of nested and of flat leaf values alone."""
+    return _nested("nested leaves", "flat leaves")
+
+
+def _nested(nested: str, flat: str) -> str:
+    methods = (nested, flat, "GPBoost nested")
     found = results("nested_tasks")
     found = found[found["method"].isin(methods)]
 
     def rows() -> Iterator[list[str]]:
         for data, own in found.groupby("data", sort=False):
-            rmse = own["scores"].map(lambda scores: scores["rmse"])
+            rmse = own["scores"].map(lambda scores: scores.get("rmse", np.nan))
             by_seed = rmse.groupby([own["seed"], own["method"]]).first().unstack()
-            gains = [gain(by_seed[other] - by_seed[methods[0]], 3) for other in methods[1:]]
+            by_seed = by_seed.reindex(columns=list(methods)).dropna()
+            if len(by_seed) < 2:
+                continue
+            gains = [gain(by_seed[other] - by_seed[nested], 3) for other in methods[1:]]
             means = [f"{by_seed[method].mean():.3f}" for method in methods]
             yield [data, str(len(by_seed)), *means, *gains]
 
-    head = ["data", "seeds", "nested leaves", "flat leaves", "GPBoost, nested intercepts"]
+    head = ["data", "seeds", nested, flat, "GPBoost nested"]
     return table([*head, "gain over flat", "gain over GPBoost"], rows())
 
 
@@ -400,6 +412,7 @@ TABLES = (
     intervals_auto,
     intervals_two_stage,
     nested_tasks,
+    nested_leaves,
     quantiles,
     ranking,
     machines_megabytes,
