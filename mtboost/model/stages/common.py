@@ -15,10 +15,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.model.common_trees import CommonTrees
-from mtboost.model.stages.linear_effects import (
-    LinearEffects,
-    fit_linear_effects,
-)
+from mtboost.model.stages.linear_effects import LinearEffects, fit_linear_effects
 from mtboost.model.stages.mean_watch import MeanWatch
 from mtboost.model.stages.settings import LinearOption, Settings
 from mtboost.trees.backend import Margins, Rows
@@ -31,8 +28,9 @@ from mtboost.trees.tree_options import TreeOptions
 
 # Cells of a training matrix that is kept.
 _MOST_KEPT = 4_000_000
-# Pooled trees whose margins are left out when linear effects are estimated again. They do not
-# depend on settings, so that models with different trees share the effects.
+# Pooled trees whose margins are left out when linear effects are estimated again. Models with
+# trees of other kinds share the effects: of the parameters, these trees have only those of the
+# model that needed the effects first, such as the part of the rows that a tree sees.
 _N_BETWEEN, _DEPTH_BETWEEN, _RATE_BETWEEN = 60, 2, 0.2
 #: Linear effects that trees follow, and whether hazards have one stratum.
 _LinearKind: TypeAlias = tuple[LinearOption, bool]
