@@ -152,10 +152,51 @@ def openmp_threads(n_threads: int | None) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep NumPy's and SciPy's linear algebra to one thread, where matrices are small.
+
+    OpenBLAS shares matrices of a hundred rows among all cores, and its threads wait for each other
+    by spinning: on a busy machine two of them invert such a matrix ten times as slowly as one.
+    The limit holds for the whole process; of several blocks at a time the last lifts it.
+    """
+    with restored(_ONE_BLAS_THREAD.begin, lambda _: _ONE_BLAS_THREAD.end()):
+        yield
+
+
+class _OneBlasThread:
+    """The limit, and the number of blocks that need it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_blocks = 0
+        self._limiter: Any = None
+
+    def begin(self) -> None:
+        with self._lock:
+            if self._n_blocks == 0:
+                self._limiter = _pools().select(user_api="blas").limit(limits=1)
+            self._n_blocks += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._n_blocks -= 1
+            if self._n_blocks == 0:
+                self._limiter.restore_original_limits()
+
+
+_ONE_BLAS_THREAD = _OneBlasThread()
+
+
 def _at_most(n_threads: int) -> int:
     return min([n_threads, *(int(library["num_threads"]) for library in _openmp().info())])
 
 
 @cache
 def _openmp() -> Any:
-    return threadpoolctl.ThreadpoolController().select(user_api="openmp")
+    return _pools().select(user_api="openmp")
+
+
+@cache
+def _pools() -> Any:
+    return threadpoolctl.ThreadpoolController()

@@ -23,7 +23,7 @@ import mtboost
 import mtboost.lightgbm
 from mtboost.base.checked_tables import as_table
 from mtboost.base.interrupts import restored, uninterrupted
-from mtboost.base.threads import map_in_threads, openmp_threads
+from mtboost.base.threads import map_in_threads, one_blas_thread, openmp_threads
 from mtboost.lightgbm import library as lightgbm_library
 from mtboost.lightgbm.booster import release, take_over
 from mtboost.metrics import Metric
@@ -543,20 +543,23 @@ def test_ctrl_c_while_a_file_is_written_is_raised_as_such(tmp_path, monkeypatch)
     assert [path.name for path in tmp_path.iterdir()] in ([], ["model"])
 
 
-def test_ctrl_c_leaves_the_limits_of_threads_as_they_were(monkeypatch):
+@pytest.mark.parametrize(
+    ("pool", "limited"), [("openmp", lambda: openmp_threads(1)), ("blas", one_blas_thread)]
+)
+def test_ctrl_c_leaves_the_limits_of_threads_as_they_were(pool, limited, monkeypatch):
     def limits():
-        found = threadpoolctl.ThreadpoolController().select(user_api="openmp").info()
+        found = threadpoolctl.ThreadpoolController().select(user_api=pool).info()
         return [library["num_threads"] for library in found]
 
     owners = {
         "limit": threadpoolctl.ThreadpoolController,
         "restore_original_limits": threadpoolctl.threadpool_limits.__base__,
     }
-    with threadpoolctl.threadpool_limits(2, "openmp"):
+    with threadpoolctl.threadpool_limits(2, pool):
         before = limits()
         for name, owner in owners.items():
             with monkeypatch.context() as patch:
                 patch.setattr(owner, name, pressing(getattr(owner, name)))
-                with pytest.raises(KeyboardInterrupt), openmp_threads(1):
+                with pytest.raises(KeyboardInterrupt), limited():
                     pass
             assert limits() == before

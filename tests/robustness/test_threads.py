@@ -13,9 +13,15 @@ from processes import run_script
 
 import mtboost
 from mtboost.base import threads
-from mtboost.base.threads import default_n_threads, map_in_threads, openmp_threads
+from mtboost.base.threads import (
+    default_n_threads,
+    map_in_threads,
+    one_blas_thread,
+    openmp_threads,
+)
 from mtboost.metrics import Metric
 from mtboost.model import adding
+from mtboost.model.stages import linear_effects
 
 _rng = np.random.default_rng(0)
 NUMBERS = _rng.normal(size=(300, 4))
@@ -31,6 +37,12 @@ def openmp_limit():
         for library in threadpoolctl.threadpool_info()
         if library["user_api"] == "openmp"
     )
+
+
+def blas_limits():
+    """Threads that NumPy's and SciPy's linear algebra would use."""
+    found = threadpoolctl.threadpool_info()
+    return {each["num_threads"] for each in found if each["user_api"] == "blas"}
 
 
 def test_threads_are_as_asked_else_the_cores_or_one_for_a_small_table():
@@ -57,6 +69,40 @@ def test_a_limit_ends_with_its_block_and_none_is_no_limit():
             assert openmp_limit() == 1
         assert openmp_limit() == 1
     assert openmp_limit() == before
+
+
+def test_the_last_of_several_blocks_gives_linear_algebra_its_threads_back():
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)  # as a call in another thread that ends earlier
+        assert blas_limits() == {1}
+        second.__exit__(None, None, None)
+        assert blas_limits() == {2}
+
+
+def test_linear_effects_use_one_thread_of_linear_algebra(monkeypatch):
+    limits = []
+    estimate = linear_effects.fit_effects
+
+    def watched(*args, **kwargs):
+        limits.append(blas_limits())
+        return estimate(*args, **kwargs)
+
+    monkeypatch.setattr(linear_effects, "fit_effects", watched)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        mtboost.fit(
+            NUMBERS,
+            VALUES,
+            task=TASKS,
+            strategy="two-stage",
+            linear_effects=True,
+            num_boost_round=2,
+            specific_rounds=0,
+        )
+        assert blas_limits() == {2}
+    assert set(map(frozenset, limits)) == {frozenset({1})}
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])

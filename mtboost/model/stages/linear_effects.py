@@ -13,6 +13,7 @@ of what a few pooled trees leave.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
+from mtboost.base.threads import one_blas_thread
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.stages.settings import LinearOption, Settings
 from mtboost.trees.backend import Backend, Margins
@@ -52,6 +54,8 @@ _MOST_STEPS = 32
 _MOST_NUMBERS = 5_000_000
 #: Cells of the columns of all rows, which are copied as numbers.
 _MOST_CELLS = 20_000_000
+#: Columns from which on more than one thread helps to invert their matrices.
+_LARGE = 500
 #: Rounds of the working response, for losses that are not quadratic.
 _WORKING_ROUNDS = 8
 #: Longest step of a row in such a round: where the loss is flat, a Newton step has no bound. Rows
@@ -171,7 +175,8 @@ def fit_linear_effects(
     for place, score in enumerate(scores[1:]):
         z[:, place] = score[leaves[:, 1 + place]]
     names = with_groups(tasks) if tasks.n_levels > 1 else tasks.names
-    shared, of_names, hessian = _effects(settings, data, z, Nesting.of(names), others)
+    with one_blas_thread() if z.shape[1] < _LARGE else nullcontext():
+        shared, of_names, hessian = _effects(settings, data, z, Nesting.of(names), others)
     filled, by_task = [], []
     for place, (own, score) in enumerate(zip(steps, scores, strict=True)):
         reached = leaves[:, place]
