@@ -25,6 +25,9 @@ _SECONDS_OF_A_WAIT = 0.1
 _WAITS_TO_BEGIN = 20
 # On fewer cells (rows times features) a second thread saves less than its start may cost.
 _SERIAL_CELLS = 20_000
+# XGBoost reads fewer cells in a few hundredths of a second. Its threads wait for each other by
+# spinning, many times a round: ten times as long where other programs need the cores, too.
+_CELLS_OF_ONE_THREAD = 500_000
 # No machine gains by more; the libraries end the process where the system refuses to start one.
 _MOST = 1024
 
@@ -150,6 +153,11 @@ def openmp_threads(n_threads: int | None) -> Iterator[None]:
         lambda: _openmp().limit(limits=limit), lambda limiter: limiter.restore_original_limits()
     ):
         yield
+
+
+def threads_of_library(n_threads: int, n_cells: int) -> int:
+    """Threads that XGBoost should use beside the core: one for a table of few cells."""
+    return 1 if n_cells < _CELLS_OF_ONE_THREAD else n_threads
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from mtboost.base.progress import Progress
 from mtboost.base.renamed import renamed
 from mtboost.base.task_tables import CommonFeatures
 from mtboost.base.task_weights import TaskWeight
-from mtboost.base.threads import openmp_threads
+from mtboost.base.threads import openmp_threads, threads_of_library
 from mtboost.base.validation import Folds
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.arguments import Arguments, EvalMetric, Strategy, TaskSplits, Validation
@@ -413,7 +414,7 @@ def fit_two_stages(
     settings = settings.on_rows(train)
     is_shown = bool(settings.verbose) and settings.team is None
     progress = Progress(2 + is_refit, is_shown=is_shown)
-    with openmp_threads(settings.n_threads), progress:
+    with _library_threads(settings, data), progress:
         progress.begin("common model")
         common = fit_common(settings, train, valid, callbacks)
         progress.begin("specific models")
@@ -460,7 +461,7 @@ def _fit_auto(
     """Choose how much to share on validation rows, and train that on all rows."""
     judged, reported, judges, effort = _judging(settings, folds, effort)
     progress = Progress(effort.n_models(data.tasks.n_levels > 1), is_shown=bool(settings.verbose))
-    with openmp_threads(settings.n_threads), progress:
+    with _library_threads(settings, data), progress:
         plan = plan_sharing(judged, judges, effort, reported, progress)
         # With many rows those held out add little to what the others say.
         is_trained = plan.common is not None and refit is None and not effort.small_steps
@@ -471,10 +472,17 @@ def _fit_auto(
     return fitted_by_plan(settings, plan, common, specific, rows)
 
 
+def _library_threads(settings: Settings, data: Dataset) -> AbstractContextManager[None]:
+    """Limit the threads of XGBoost while a model of these rows is trained."""
+    n_cells = data.n_rows * data.common.n_features
+    return openmp_threads(threads_of_library(settings.n_threads, n_cells))
+
+
 def choose_plan(settings: Settings, folds: Folds, effort: Effort) -> SharingPlan:
     """Choose how much to share on validation rows, without training that on all rows."""
     judged, reported, judges, effort = _judging(settings, folds, effort)
-    with openmp_threads(settings.n_threads), Progress(1, is_shown=False) as progress:
+    data, _ = folds.pairs[0]
+    with _library_threads(settings, data), Progress(1, is_shown=False) as progress:
         return plan_sharing(judged, judges, effort, reported, progress)
 
 
