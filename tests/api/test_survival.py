@@ -149,6 +149,13 @@ def test_tasks_are_one_stratum_where_that_ranks_better():
     assert "one stratum" not in different.common_choice
 
 
+def test_random_intercepts_which_strata_cancel_are_tried_in_one_stratum_only():
+    model = fit(strategy="auto", effort="fast", objective="survival:cox", num_boost_round=20)
+    tried = [choice for choice in model.common_losses if choice.startswith("random intercepts")]
+    assert all("one stratum" in choice for choice in tried)
+    assert tried  # the one with one stratum is a pooled one, which is always tried
+
+
 def test_a_task_that_quits_leaves_the_others_as_they_are():
     rows = TASK != "c"
     params = {**PARAMS, "objective": "reg:squarederror", "base_score": 0.0}

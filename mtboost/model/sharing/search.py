@@ -286,6 +286,10 @@ def with_linear_effects(found: Search, effort: Effort) -> Search | None:
     Large steps learn lines badly: what is not ahead in them is not in small ones either.
     """
     settings, folds = found.settings, found.folds
+
+    def has_strata(setting: Setting) -> bool:  # in which intercepts of tasks cancel
+        return has_hazards(settings.params.get("objective")) and not setting.one_stratum
+
     kinds: list[LinearOption] = [
         linear
         for linear in _LINEAR_NAMES
@@ -294,8 +298,8 @@ def with_linear_effects(found: Search, effort: Effort) -> Search | None:
     ]
     before = [found.best, *(setting for setting in found.losses if setting.is_pooled)]
     rival = found.begun_again()
-    for linear in kinds:
-        rival.try_settings(*(replace(each, linear=linear) for each in before))
+    rivals = [replace(each, linear=linear) for linear in kinds for each in before]
+    rival.try_settings(*(each for each in rivals if each.linear is True or not has_strata(each)))
     if not rival.losses or rival.loss >= found.loss:
         return None
     rival.vary(pooling=_poolings(settings, effort, folds.tasks)[:1])
