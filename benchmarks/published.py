@@ -19,6 +19,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 import forest_tables
+import gain_tables
 import method_tables
 import numpy as np
 import output_tables
@@ -425,6 +426,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         random_effects,
         *method_tables.TABLES,
         *forest_tables.TABLES,
+        *gain_tables.TABLES,
         *output_tables.TABLES,
         *split_tables.TABLES,
     )

@@ -71,6 +71,16 @@ def test_tables_of_measurements_are_made_of_committed_results():
     assert typed == set(NOT_MEASURED)
 
 
+WITH_ERROR = re.compile(r"\d %?[ \u00a0]?±[ \u00a0]?\.?\d")
+
+
+def test_sentences_have_no_typed_standard_errors():
+    for page in (published.ROOT / "README.md", *DOCS.glob("*.md")):
+        text = CODE.sub("", published.BLOCK.sub("", page.read_text("utf-8")))
+        assert not WITH_ERROR.findall(text), page
+    assert WITH_ERROR.search("is ahead by .013 ± .002, and by 3.7 ± .6 %")
+
+
 def test_a_typed_table_of_measurements_is_found(tmp_path):
     page = tmp_path / "page.md"
     table = "| | gain |\n|---|---|\n| ours | +.012 ± .003 |\n| theirs | 1.5 s |\n"

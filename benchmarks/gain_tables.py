@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gains, paired over seeds, for published.py: functions make blocks of ``results/*.jsonl``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from markdown_tables import gain, plain, results, table
+from scipy.stats import wilcoxon
+from task_comparison import scores_of, verdict
+
+
+def survival_gains() -> str:
+    """Gains of concordance of the search with Cox's likelihood over each other method."""
+    found = results("survival").drop_duplicates(["set", "seed", "method"], keep="last")
+    names = list(dict.fromkeys(found["set"]))
+    others = [method for method in dict.fromkeys(found["method"]) if method != "mtboost"]
+    titles = [f"`{name}`" for name in names]
+    return _gains(found, "set", names, ("all", "small"), "mtboost", others, titles)
+
+
+def ranking_gains() -> str:
+    """Gains of NDCG of the search over each other method."""
+    found = results("ranking")
+    others = [method for method in found["method"].unique() if method != "mtboost, auto"]
+    titles = ["markets that differ", "markets that are alike"]
+    sizes = ("all tasks", "small tasks")
+    return _gains(found, "data", ["markets", "alike"], sizes, "mtboost, auto", others, titles)
+
+
+def _gains(
+    found: pd.DataFrame,
+    key: str,
+    names: list[str],
+    sizes: tuple[str, str],
+    reference: str,
+    others: list[str],
+    titles: list[str],
+) -> str:
+    """Return a table of gains over other methods: of all tasks (of the small ones)."""
+    wide = found.pivot(index="seed", columns=[key, "method"], values=list(sizes))
+
+    def rows() -> Iterator[list[str]]:
+        for method in others:
+            cells = []
+            for name in names:
+                both = [
+                    gain(wide[size, name, reference] - wide[size, name, method], 3)
+                    for size in sizes
+                ]
+                cells.append(f"{both[0]} ({both[1]})")
+            yield [method, *cells]
+
+    return table(["gain over", *titles], rows())
+
+
+def quantile_gains() -> str:
+    """Percentages by which the search has a smaller pinball loss than each other method."""
+    found = results("quantiles")
+    found["mean loss"] = found["loss"].map(lambda losses: float(np.mean(losses)))
+    names, reference = list(dict.fromkeys(found["data"])), "mtboost auto"
+    wide = found.pivot(index="seed", columns=["data", "method"], values="mean loss")
+
+    def rows() -> Iterator[list[str]]:
+        for method in found["method"].unique():
+            if method == reference:
+                continue
+            cells = []
+            for name in names:
+                percent = 100 * (1 - wide[name, reference] / wide[name, method])
+                cells.append(f"{percent.mean():+.1f}\u00a0±\u00a0{percent.sem():.1f}")
+            yield [method, *(cell.replace("-", "−") for cell in cells)]
+
+    return table(["loss in % below that of", *names], rows())
+
+
+def nested_signs() -> str:
+    """In how many seeds nested tasks are better than flat ones and than random intercepts."""
+    methods = ("fit nested", "fit flat", "GPBoost nested")
+    found = results("nested_tasks")
+    found = found[found["method"].isin(methods)]
+
+    def rows() -> Iterator[list[str]]:
+        for data, own in found.groupby("data", sort=False):
+            rmse = own["scores"].map(lambda scores: scores.get("rmse", np.nan))
+            by_seed = rmse.groupby([own["seed"], own["method"]]).first().unstack()
+            by_seed = by_seed.reindex(columns=list(methods)).dropna()
+            if len(by_seed) < 2:
+                continue
+            cells = []
+            for other in methods[1:]:
+                gains = by_seed[other] - by_seed[methods[0]]
+                p = wilcoxon(gains).pvalue
+                cells.append(f"{(gains > 0).sum()} of {len(gains)} (p = {plain(p)})")
+            yield [str(data), *cells]
+
+    return table(["seeds with nested tasks ahead of", "flat ones", "GPBoost"], rows())
+
+
+def prior_ratio() -> str:
+    """Error with the prior, divided by that without sampling."""
+    found = results("feature_priors")
+    errors = found.pivot_table(index=["data", "rows", "problem"], columns="method", values="error")
+    ratios = (errors["prior"] / errors["all features"]).groupby(["data", "rows"]).mean()
+    shown = ", ".join(f"{plain(ratio)} for {n:,}" for n, ratio in ratios["signum"].items())
+    return (
+        "Over Signum problems the mean ratio of the error with the prior to that without sampling, "
+        f"by the number of rows:\n{shown} (the paper: .87 for 100).\n"
+    )
+
+
+def default_gains() -> str:
+    """Data sets on which the default is better or worse than what needs no tuning."""
+    methods = ["XGBoost default", "LightGBM default", "CatBoost default", "linear"]
+    titles = {method: method.replace(" default", ", defaults") for method in methods[:3]}
+    titles["linear"] = "shrunken linear effects"
+    found = results("never_worse")
+    found = found[found["method"].isin(["auto", *methods])]
+    counts = {method: {"better": 0, "tied": 0, "worse": 0} for method in methods}
+    for _, own in found.groupby("data"):
+        score = scores_of(own, ["auto", *methods])[0]
+        difference, error = score.difference("auto")
+        for method in methods:
+            if method in difference and not np.isnan(error[method]):
+                counts[method][verdict(score.sign * difference[method], error[method])] += 1
+    rows = ([titles[name], *map(str, own.values())] for name, own in counts.items())
+    return table(["default of `fit` against", "better", "tied", "worse"], rows)
+
+
+TABLES = (
+    survival_gains,
+    ranking_gains,
+    quantile_gains,
+    nested_signs,
+    prior_ratio,
+    default_gains,
+)
