@@ -14,37 +14,49 @@ In matrices, for one task: U = √H Z, where Z has a column of ones first, and u
 D = diag(τ²), V = U D U' + σ² I is the covariance of u given the shared effects b, and
 C = (U'U / σ² + D⁻¹)⁻¹ that of the task's effects given u. Estimation needs
 
-    U'V⁻¹U     = D⁻¹ - D⁻¹ C D⁻¹             what the task says about b
-    U'V⁻¹u     = D⁻¹ C U'u / σ²              and the right-hand side of that
+    A = U'V⁻¹U = D⁻¹ - D⁻¹ C D⁻¹             what the task says about b
+    g = U'V⁻¹u = D⁻¹ C U'u / σ²              and the right-hand side of that
     D U'V⁻¹(u - U b) = C U'(u - U b) / σ²    the task's effects
     diag C     = τ² - τ⁴ diag(U'V⁻¹U)        their posterior variances
     σ² (p - tr(D⁻¹ C)) = σ² (n - σ² tr V⁻¹)  what they add to the squared errors, tr(U'U C)
 
 by the identity of Woodbury (Golub and Van Loan, Matrix computations, section 2.1.4), for n rows and
 p effects. V has n rows, C has p: each task has the smaller of the two inverted.
+
+Nested tasks, stores of regions, have effects that add to those of their region, which has effects
+as a task has, with variances for regions. About these its stores say Σ A and Σ g, as a task does
+that has U'U / σ² = Σ A and U'u / σ² = Σ g: information is passed from the stores over the regions
+to the shared effects, and effects are passed back. With P the covariance of all effects around a
+task, and K = D A = I - C D⁻¹ by which it follows them,
+
+    C + K P K'               is the covariance of the task's effects,
+    C + (I - K) P (I - K)'   that of their sum with those around it, where U (I - K) = σ² V⁻¹U.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-from scipy.linalg import lapack
 
-from mtboost.base.arrays import Float64Array, Int32Array
+from mtboost.base.arrays import Float64Array
+from mtboost.trees.slope_rows import (
+    Codes,
+    FewRows,
+    Information,
+    ManyRows,
+    Prior,
+    RowsByTask,
+    Spread,
+    inverses_of,
+)
 
 _ITERATIONS = 30
 #: Change of the variances, relative to the largest, below which they have converged.
 _TOLERANCE = 1e-3
 #: Least variance of an effect in units of that of the response.
 _LEAST = 1e-8
-#: Numbers of a batch of tasks: matrices of them that exist only within a step of EM stay small.
-_MOST_NUMBERS = 1 << 18
-#: Rows of matrices from which on Cholesky factors are faster than NumPy's inverses of a batch.
-_LARGE = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +65,23 @@ class Variances:
 
     Attributes
     ----------
-    of_tasks : ndarray of float64, shape (n_effects,)
-        τ_0², τ_1², ...: of the intercept, then of each column.
+    by_level : ndarray of float64, shape (n_levels, n_effects)
+        τ_0², τ_1², ...: of the intercept, then of each column; of nested tasks those of the
+        outermost groups first.
     of_slopes : float
         ω².
     of_noise : float
         σ².
     """
 
-    of_tasks: Float64Array
+    by_level: Float64Array
     of_slopes: float
     of_noise: float
+
+    def priors(self) -> list[Prior]:
+        """Return those of each level; about groups their tasks say Σ A and Σ g, without noise."""
+        *groups, tasks = self.by_level
+        return [*(Prior(own, 1.0) for own in groups), Prior(tasks, self.of_noise)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,14 +92,23 @@ class Effects:
     ----------
     shared : ndarray of float64, shape (n_effects,)
         Those of an unknown task.
-    by_task : ndarray of float64, shape (n_tasks, n_effects)
-        What a task adds to them.
+    by_level : list of ndarray of float64, shape (n_names, n_effects)
+        What each outermost group of nested tasks adds to them, each group in it to those around it,
+        and so on to the tasks.
     variances : Variances
     """
 
     shared: Float64Array
-    by_task: Float64Array
+    by_level: list[Float64Array]
     variances: Variances
+
+    def totals(self, rows: RowsByTask) -> list[Float64Array]:
+        """Return the effects of each group and task, with those around it."""
+        around, found = self.shared[None], []
+        for own, parents in zip(self.by_level, rows.parents, strict=True):
+            around = around[parents] + own
+            found.append(around)
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,239 +118,23 @@ class Uncertainty:
     Attributes
     ----------
     of_shared : ndarray of float64, shape (n_effects,)
-    of_tasks : ndarray of float64, shape (n_effects,)
-        Of the effects of a task, given the shared ones: mean over tasks.
+    by_level : ndarray of float64, shape (n_levels, n_effects)
+        Of what a group or task adds, given the shared effects: mean over those of a level.
     of_errors : float
-        What those of the tasks' effects add to the sum of squared errors of all rows.
+        What those of all groups and tasks add to the sum of squared errors of all rows.
     """
 
     of_shared: Float64Array
-    of_tasks: Float64Array
+    by_level: Float64Array
     of_errors: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reduced:
-    """Sums over tasks, their effects integrated out.
-
-    Attributes
-    ----------
-    squares : ndarray of float64, shape (n_effects, n_effects)
-        Σ U'V⁻¹U.
-    products : ndarray of float64, shape (n_effects,)
-        Σ U'V⁻¹u.
-    spread : ndarray of float64, shape (n_effects,)
-        Σ diag C.
-    trace : float
-        Σ tr(U'U C).
-    """
-
-    squares: Float64Array
-    products: Float64Array
-    spread: Float64Array
-    trace: float
-
-    def plus(self, other: Reduced) -> Reduced:
-        """Return the sums over the tasks of both."""
-        return Reduced(
-            self.squares + other.squares,
-            self.products + other.products,
-            self.spread + other.spread,
-            self.trace + other.trace,
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FewRows:
-    """Tasks with equally many rows, fewer than effects.
-
-    Attributes
-    ----------
-    tasks : ndarray of int64, shape (n_own,)
-        Their codes.
-    rows : ndarray of float64, shape (n_own, n_rows, n_effects)
-        U of each task.
-    responses : ndarray of float64, shape (n_own, n_rows)
-        u.
-    """
-
-    tasks: npt.NDArray[np.int64]
-    rows: Float64Array
-    responses: Float64Array
-
-    def inverses(self, variances: Variances) -> Float64Array:
-        """Return V⁻¹ of each task."""
-        covariances = (self.rows * variances.of_tasks) @ self.rows.transpose(0, 2, 1)
-        covariances += variances.of_noise * np.eye(self.rows.shape[1])
-        return inverses_of(covariances)
-
-    def reduced(self, inverses: Float64Array, variances: Variances) -> Reduced:
-        """Return the sums over the tasks."""
-        n_own, n_rows, n_effects = self.rows.shape
-        rows, weighted = self.rows.reshape(-1, n_effects), inverses @ self.rows
-        weighted = weighted.reshape(-1, n_effects)
-        of_tasks, noise = variances.of_tasks, variances.of_noise
-        squares = rows.T @ weighted
-        return Reduced(
-            squares,
-            self.responses.reshape(-1) @ weighted,
-            n_own * of_tasks - of_tasks**2 * np.diag(squares),
-            noise * (n_own * n_rows - noise * float(np.einsum("tii->", inverses))),
-        )
-
-    def effects(
-        self, inverses: Float64Array, shared: Float64Array, variances: Variances
-    ) -> Float64Array:
-        """Return the effects of each task: shape (n_own, n_effects)."""
-        left = inverses @ (self.responses - self.rows @ shared)[:, :, None]
-        found: Float64Array = variances.of_tasks * (left.transpose(0, 2, 1) @ self.rows)[:, 0]
-        return found
-
-    def squared_errors(self, total: Float64Array) -> float:
-        """Return Σ |u - U e|² for effects e of each task, the shared ones included."""
-        fitted = (self.rows @ total[:, :, None])[:, :, 0]
-        return float(((self.responses - fitted) ** 2).sum())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ManyRows:
-    """Tasks with at least as many rows as effects; the methods are those of `FewRows`.
-
-    Attributes
-    ----------
-    tasks : ndarray of int64, shape (n_own,)
-        Their codes.
-    squares : ndarray of float64, shape (n_own, n_effects, n_effects)
-        U'U of each task.
-    products : ndarray of float64, shape (n_own, n_effects)
-        U'u.
-    response_squares : float
-        Σ u'u.
-    """
-
-    tasks: npt.NDArray[np.int64]
-    squares: Float64Array
-    products: Float64Array
-    response_squares: float
-
-    @classmethod
-    def of_rows(
-        cls,
-        tasks: npt.NDArray[np.int64],
-        rows: Iterable[Float64Array],
-        responses: Sequence[Float64Array],
-    ) -> ManyRows:
-        """Return what is kept of the rows, U and u of each task."""
-        moments = [
-            (own.T @ own, response @ own) for own, response in zip(rows, responses, strict=True)
-        ]
-        squares, products = map(np.stack, zip(*moments, strict=True))
-        return cls(tasks, squares, products, float(sum(own @ own for own in responses)))
-
-    def inverses(self, variances: Variances) -> Float64Array:
-        """Return C of each task."""
-        precisions = self.squares / variances.of_noise + np.diag(1.0 / variances.of_tasks)
-        return inverses_of(precisions)
-
-    def reduced(self, inverses: Float64Array, variances: Variances) -> Reduced:
-        """Return the sums over the tasks."""
-        precisions, noise = 1.0 / variances.of_tasks, variances.of_noise
-        total = inverses.sum(axis=0)
-        spread, n_own = np.diag(total), len(inverses)
-        return Reduced(
-            np.diag(n_own * precisions) - precisions[:, None] * total * precisions,
-            precisions * np.einsum("tij,tj->i", inverses, self.products) / noise,
-            spread,
-            noise * (n_own * len(total) - float(precisions @ spread)),
-        )
-
-    def effects(
-        self, inverses: Float64Array, shared: Float64Array, variances: Variances
-    ) -> Float64Array:
-        """Return the effects of each task: shape (n_own, n_effects)."""
-        left = (self.products - self.squares @ shared) / variances.of_noise
-        found: Float64Array = np.einsum("tij,tj->ti", inverses, left)
-        return found
-
-    def squared_errors(self, total: Float64Array) -> float:
-        """Return Σ |u - U e|² for effects e of each task, the shared ones included."""
-        fitted = np.einsum("tij,tj->ti", self.squares, total)
-        return self.response_squares + float((total * (fitted - 2.0 * self.products)).sum())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowsByTask:
-    """Rows, in batches of tasks.
-
-    Attributes
-    ----------
-    batches : list of FewRows or ManyRows
-    n_tasks : int
-    n_rows : int
-        Rows with weight: others are left out.
-    """
-
-    batches: list[FewRows | ManyRows]
-    n_tasks: int
-    n_rows: int
-
-    @classmethod
-    def of_rows(
-        cls,
-        z: Float64Array,
-        response: Float64Array,
-        hessian: Float64Array,
-        codes: Int32Array | npt.NDArray[np.int64],
-        n_tasks: int,
-    ) -> RowsByTask:
-        """Return the batches of rows; `z` of shape (n_rows, n_columns) without the ones."""
-        used = np.flatnonzero(hessian)
-        order = used[np.argsort(codes[used], kind="stable")]
-        ends = np.cumsum(np.bincount(codes[used], minlength=n_tasks))
-        counts = np.diff(ends, prepend=0)
-        n_effects = z.shape[1] + 1
-        roots = np.sqrt(hessian)
-
-        def scaled(rows: npt.NDArray[np.int64]) -> Float64Array:
-            root = roots[rows, None]
-            own: Float64Array = np.concatenate([root, z[rows] * root], axis=-1)
-            return own
-
-        batches: list[FewRows | ManyRows] = []
-        sizes = np.minimum(counts, n_effects)
-        for size in np.unique(sizes):
-            tasks = np.flatnonzero(sizes == size)
-            at_once = max(1, _MOST_NUMBERS // (n_effects * max(1, int(size))))
-            for own in np.split(tasks, range(at_once, len(tasks), at_once)):
-                if size < n_effects:
-                    rows = order[(ends[own] - size)[:, None] + np.arange(size)]
-                    batches.append(FewRows(own, scaled(rows), roots[rows] * response[rows]))
-                else:
-                    parts = [order[ends[task] - counts[task] : ends[task]] for task in own]
-                    responses = [roots[rows] * response[rows] for rows in parts]
-                    batches.append(ManyRows.of_rows(own, map(scaled, parts), responses))
-        return cls(batches, n_tasks, len(used))
-
-
-def inverses_of(matrices: Float64Array) -> Float64Array:
-    """Return the inverses of positive definite matrices: shape (n_matrices, n, n)."""
-    if matrices.shape[-1] < _LARGE:
-        return np.linalg.inv(matrices).astype(np.float64, copy=False)
-    found = np.empty_like(matrices)
-    for own, inverse in zip(matrices, found, strict=True):
-        factor, failed = lapack.dpotrf(own, lower=True, clean=True)
-        if failed:  # by rounding
-            inverse[:] = np.linalg.inv(own)
-            continue
-        lower, _ = lapack.dpotri(factor, lower=True, overwrite_c=True)
-        inverse[:] = lower + np.tril(lower, -1).T
-    return found
-
-
-def first_variances(n_effects: int, of_response: float) -> Variances:
+def first_variances(n_levels: int, n_effects: int, of_response: float) -> Variances:
     """Return what the estimation begins with."""
     return Variances(
-        np.full(n_effects, 0.1 * of_response), 0.1 * of_response / n_effects, 0.5 * of_response
+        np.full((n_levels, n_effects), 0.1 * of_response),
+        0.1 * of_response / n_effects,
+        0.5 * of_response,
     )
 
 
@@ -338,15 +149,15 @@ def fit_effects(rows: RowsByTask, variances: Variances, *, fixed_noise: bool = F
     fixed_noise : bool
         Whether σ² is known, as for the working response of a logistic model.
     """
-    least = _LEAST * max(variances.of_noise, variances.of_tasks.max())
+    least = _LEAST * max(variances.of_noise, variances.by_level.max())
     for _ in range(_ITERATIONS):
         effects, uncertainty = effects_given(rows, variances)
         before, variances = (
             variances,
             _updated(rows, effects, uncertainty, least, fixed_noise),
         )
-        change = np.abs(variances.of_tasks - before.of_tasks).max()
-        if change <= _TOLERANCE * variances.of_tasks.max():
+        change = np.abs(variances.by_level - before.by_level).max()
+        if change <= _TOLERANCE * variances.by_level.max():
             break
     effects, _ = effects_given(rows, variances)
     return effects
@@ -354,20 +165,85 @@ def fit_effects(rows: RowsByTask, variances: Variances, *, fixed_noise: bool = F
 
 def effects_given(rows: RowsByTask, variances: Variances) -> tuple[Effects, Uncertainty]:
     """Return posterior means given the variances, and their uncertainty."""
-    inverses = [batch.inverses(variances) for batch in rows.batches]
-    parts = [
-        batch.reduced(own, variances) for batch, own in zip(rows.batches, inverses, strict=True)
+    levels, told = _levels(rows, variances.priors())
+    precision = np.full(rows.n_effects, 1.0 / variances.of_slopes)
+    precision[0] = 0.0
+    covariance = inverses_of(told.squares + np.diag(precision))[0]
+    shared = covariance @ told.products[0]
+    around, of_groups = shared[None], None
+    by_level, spreads = [], []
+    for level in levels:
+        by_level.append(level.effects(around))
+        spreads.append(level.spread(of_groups))
+        if level is not levels[-1]:
+            around = around[level.groups] + by_level[-1]
+            of_groups = level.covariances(of_groups)
+    of_effects = [
+        own.of_effects / level.n_names for own, level in zip(spreads, levels, strict=True)
     ]
-    reduced = functools.reduce(Reduced.plus, parts)
-    prior = np.full(len(reduced.products), 1.0 / variances.of_slopes)
-    prior[0] = 0.0
-    covariance = inverses_of((reduced.squares + np.diag(prior))[None])[0]
-    shared = covariance @ reduced.products
-    by_task = np.empty((rows.n_tasks, len(shared)))
-    for batch, own in zip(rows.batches, inverses, strict=True):
-        by_task[batch.tasks] = batch.effects(own, shared, variances)
-    uncertainty = Uncertainty(np.diag(covariance), reduced.spread / rows.n_tasks, reduced.trace)
-    return Effects(shared, by_task, variances), uncertainty
+    uncertainty = Uncertainty(np.diag(covariance), np.stack(of_effects), spreads[-1].of_errors)
+    return Effects(shared, by_level, variances), uncertainty
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Level:
+    """Tasks or groups of them, and the matrices inverted for each batch."""
+
+    batches: Sequence[FewRows | ManyRows]
+    groups: Codes
+    prior: Prior
+    inverses: list[Float64Array]
+
+    @classmethod
+    def of(cls, batches: Sequence[FewRows | ManyRows], groups: Codes, prior: Prior) -> _Level:
+        """Return the level of tasks in these groups."""
+        return cls(batches, groups, prior, [batch.inverses(prior) for batch in batches])
+
+    @property
+    def n_names(self) -> int:
+        """Number of tasks, or of groups."""
+        return len(self.groups)
+
+    def information(self) -> Information:
+        """Return what is said about the effects of the groups."""
+        told = Information.zeros(int(self.groups.max()) + 1, len(self.prior.of_effects))
+        for batch, own in zip(self.batches, self.inverses, strict=True):
+            batch.inform(own, self.prior, told)
+        return told
+
+    def effects(self, around: Float64Array) -> Float64Array:
+        """Return what is added to the effects of the groups."""
+        found = np.empty((self.n_names, around.shape[1]))
+        for batch, own in zip(self.batches, self.inverses, strict=True):
+            found[batch.tasks] = batch.effects(own, around[batch.groups], self.prior)
+        return found
+
+    def spread(self, of_groups: Float64Array | None) -> Spread:
+        """Return the posterior variances, given the covariances of the effects of groups."""
+        parts = [
+            batch.spread(own, self.prior, of_groups)
+            for batch, own in zip(self.batches, self.inverses, strict=True)
+        ]
+        effects: Float64Array = np.sum([own.of_effects for own in parts], axis=0)
+        return Spread(effects, sum(own.of_errors for own in parts))
+
+    def covariances(self, of_groups: Float64Array | None) -> Float64Array:
+        """Return those of the effects of groups and what is added to them."""
+        (batch,) = self.batches
+        assert isinstance(batch, ManyRows)  # groups
+        found = np.empty_like(self.inverses[0])
+        found[batch.tasks] = batch.covariances(self.inverses[0], self.prior, of_groups)
+        return found
+
+
+def _levels(rows: RowsByTask, priors: Sequence[Prior]) -> tuple[list[_Level], Information]:
+    """Return the levels, outermost first, and what all tasks say about the shared effects."""
+    levels = [_Level.of(rows.batches, rows.parents[-1], priors[-1])]
+    told = levels[0].information()
+    for groups, prior in zip(rows.parents[-2::-1], priors[-2::-1], strict=True):
+        levels.insert(0, _Level.of([ManyRows.of_groups(told, groups)], groups, prior))
+        told = levels[0].information()
+    return levels, told
 
 
 def _updated(
@@ -375,14 +251,15 @@ def _updated(
 ) -> Variances:
     """Return the variances of one step of EM."""
     variances = effects.variances
-    of_tasks = np.maximum((effects.by_task**2).mean(axis=0) + uncertainty.of_tasks, least)
+    squares = [(own**2).mean(axis=0) for own in effects.by_level]
+    by_level = np.maximum(np.stack(squares) + uncertainty.by_level, least)
     of_slopes = variances.of_slopes
     if len(effects.shared) > 1:
-        squares = effects.shared[1:] ** 2 + uncertainty.of_shared[1:]
-        of_slopes = max(float(squares.mean()), least)
+        of_columns = effects.shared[1:] ** 2 + uncertainty.of_shared[1:]
+        of_slopes = max(float(of_columns.mean()), least)
     noise = variances.of_noise
     if not fixed_noise:
-        total = effects.shared + effects.by_task
+        total = effects.totals(rows)[-1]
         errors = sum(batch.squared_errors(total[batch.tasks]) for batch in rows.batches)
         noise = max((errors + uncertainty.of_errors) / rows.n_rows, least)
-    return Variances(of_tasks, of_slopes, noise)
+    return Variances(by_level, of_slopes, noise)

@@ -16,18 +16,11 @@ from mtboost.errors import ParameterError
 from mtboost.model.libraries import get_backend
 from mtboost.model.stages import common
 from mtboost.model.stages import linear_effects as stage
-from mtboost.trees import random_slopes
+from mtboost.trees import random_slopes, slope_rows
 from mtboost.trees.losses import label_columns, make_loss, row_groups
 from mtboost.trees.nesting import Nesting
-from mtboost.trees.random_slopes import (
-    FewRows,
-    ManyRows,
-    RowsByTask,
-    Variances,
-    effects_given,
-    first_variances,
-    fit_effects,
-)
+from mtboost.trees.random_slopes import Variances, effects_given, first_variances, fit_effects
+from mtboost.trees.slope_rows import FewRows, Information, ManyRows, Prior, RowsByTask
 from mtboost.trees.steps import StepTree, steps_of
 
 BACKENDS = ["xgboost", "lightgbm"]
@@ -49,6 +42,10 @@ def linear_rows(seed, n_tasks=N_TASKS, n_rows=20, noise=0.5, spread=1.0):
 
 # Rows of each task, of which a fifth have no weight; there are 4 effects.
 N_ROWS = [0, 1, 1, 2, 3, 3, 4, 5, 6, 6, 40, 0]
+# Tasks, tasks in regions, and those in countries: the group of each name, outermost first.
+FLAT = [np.zeros(N_TASKS, int)]
+REGIONS = [np.zeros(4, int), np.array([3, 0, 2, 1, 1, 0, 2, 2, 0, 1, 1, 3])]
+COUNTRIES = [np.zeros(2, int), np.array([1, 0, 1, 0]), REGIONS[1]]
 
 
 def rows_of_all_sizes(seed):
@@ -81,47 +78,66 @@ def conditioned(design, prior, noise, response, *, is_first_free):
     return means, covariances
 
 
-def of_mixed_model(z, response, hessian, codes, variances):
+def blocks_of(codes, parents):
+    """Number of the shared effects, then of each group and the task of rows; their number."""
+    lineage = [codes]
+    for groups in parents[:0:-1]:
+        lineage.insert(0, groups[lineage[0]])
+    begins = np.cumsum([1, *map(len, parents)])
+    own = [begin + level for begin, level in zip(begins, lineage, strict=False)]
+    return np.column_stack([np.zeros_like(codes), *own]), begins[-1]
+
+
+def of_mixed_model(z, response, hessian, codes, parents, variances):
     """Effects and uncertainty from the covariance of all rows: a slow twin of effects_given."""
     used = hessian > 0.0
     ones = np.column_stack([np.ones(used.sum()), z[used]])
-    design = np.zeros((len(ones), N_TASKS + 1, ones.shape[1]))
-    design[:, 0] = ones
-    design[np.arange(len(ones)), codes[used] + 1] = ones
+    blocks, n_blocks = blocks_of(codes[used], parents)
+    design = np.zeros((len(ones), n_blocks, ones.shape[1]))
+    for block in blocks.T:
+        design[np.arange(len(ones)), block] = ones
     shape, design = design.shape[1:], design.reshape(len(ones), -1)
-    prior = np.vstack([np.full(shape[1], variances.of_slopes), *[variances.of_tasks] * N_TASKS])
+    counts = [len(own) for own in parents]
+    prior = np.vstack(
+        [np.full(shape[1], variances.of_slopes), *np.repeat(variances.by_level, counts, axis=0)]
+    )
     noise = variances.of_noise / hessian[used]
     prior[0, 0] = 0.0
     means, of_all = conditioned(design, prior.ravel(), noise, response[used], is_first_free=True)
     prior[0] = 0.0
     _, given = conditioned(design, prior.ravel(), noise, response[used], is_first_free=False)
-    spread = np.diag(given).reshape(shape)[1:].mean(axis=0)
+    levels = np.split(np.arange(1, n_blocks), np.cumsum(counts)[:-1])
+    of_effects = np.diag(given).reshape(shape)
+    spread = [of_effects[own].mean(axis=0) for own in levels]
     errors = np.trace((design.T * hessian[used]) @ design @ given)
     effects = means.reshape(shape)
-    return effects[0], effects[1:], np.diag(of_all)[: shape[1]], spread, errors
+    of_levels = np.concatenate([effects[own] for own in levels])
+    return effects[0], of_levels, np.diag(of_all)[: shape[1]], np.stack(spread), errors
 
 
 def numbers(effects, uncertainty):
-    own = (uncertainty.of_shared, uncertainty.of_tasks, uncertainty.of_errors)
-    return (effects.shared, effects.by_task, *own)
+    own = (uncertainty.of_shared, uncertainty.by_level, uncertainty.of_errors)
+    return (effects.shared, np.concatenate(effects.by_level), *own)
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("large", [1, 100])  # from here on matrices are inverted by Cholesky
-def test_effects_are_those_of_the_covariance_of_all_rows(seed, large, monkeypatch):
-    monkeypatch.setattr(random_slopes, "_LARGE", large)
+@pytest.mark.parametrize("parents", [FLAT, REGIONS, COUNTRIES], ids=["flat", "two", "three"])
+def test_effects_are_those_of_the_covariance_of_all_rows(seed, large, parents, monkeypatch):
+    monkeypatch.setattr(slope_rows, "_LARGE", large)
     z, response, hessian, codes = rows_of_all_sizes(seed)
-    of_tasks = np.random.default_rng(seed).uniform(0.1, 2.0, N_COLUMNS + 1)
-    variances = Variances(of_tasks, 0.7, 0.4)
-    rows = RowsByTask.of_rows(z, response, hessian, codes, N_TASKS)
+    shape = (len(parents), N_COLUMNS + 1)
+    variances = Variances(np.random.default_rng(seed).uniform(0.1, 2.0, shape), 0.7, 0.4)
+    rows = RowsByTask.of_rows(z, response, hessian, codes, parents)
     assert {type(batch) for batch in rows.batches} == {FewRows, ManyRows}
-    expected = of_mixed_model(z, response, hessian, codes, variances)
+    expected = of_mixed_model(z, response, hessian, codes, parents, variances)
     for found, own in zip(numbers(*effects_given(rows, variances)), expected, strict=True):
         assert_allclose(found, own, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_both_forms_of_a_task_find_the_same(seed, monkeypatch):
+@pytest.mark.parametrize("parents", [FLAT, COUNTRIES], ids=["flat", "three"])
+def test_both_forms_of_a_task_find_the_same(seed, parents, monkeypatch):
     z, response, hessian, codes = rows_of_all_sizes(seed)
     used = [np.flatnonzero((codes == task) & (hessian > 0.0)) for task in range(N_TASKS)]
     root = np.sqrt(hessian)
@@ -129,22 +145,65 @@ def test_both_forms_of_a_task_find_the_same(seed, monkeypatch):
     few, many = [], []
     for task, own in enumerate(used):
         of_task, weighted = np.array([task]), root[own] * response[own]
-        few.append(FewRows(of_task, scaled[own][None], weighted[None]))
-        many.append(ManyRows.of_rows(of_task, [scaled[own]], [weighted]))
-    n_rows = np.count_nonzero(hessian)
-    monkeypatch.setattr(random_slopes, "_MOST_NUMBERS", 10)  # batches of one or two tasks
-    mixed = RowsByTask.of_rows(z, response, hessian, codes, N_TASKS)
-    first = first_variances(N_COLUMNS + 1, response.var())
+        group = parents[-1][of_task]
+        few.append(FewRows(of_task, group, scaled[own][None], weighted[None]))
+        many.append(ManyRows.of_rows(of_task, group, [scaled[own]], [weighted]))
+    shape = (parents, N_COLUMNS + 1, np.count_nonzero(hessian))
+    monkeypatch.setattr(slope_rows, "_MOST_NUMBERS", 10)  # batches of one or two tasks
+    mixed = RowsByTask.of_rows(z, response, hessian, codes, parents)
+    first = first_variances(len(parents), N_COLUMNS + 1, response.var())
     one, *others = (
         fit_effects(rows, first)
-        for rows in (mixed, RowsByTask(few, N_TASKS, n_rows), RowsByTask(many, N_TASKS, n_rows))
+        for rows in (mixed, RowsByTask(few, *shape), RowsByTask(many, *shape))
     )
     for other in others:
-        assert_allclose(other.variances.of_tasks, one.variances.of_tasks, rtol=1e-9)
+        assert_allclose(other.variances.by_level, one.variances.by_level, rtol=1e-9)
         assert other.variances.of_slopes == pytest.approx(one.variances.of_slopes, rel=1e-9)
         assert other.variances.of_noise == pytest.approx(one.variances.of_noise, rel=1e-9)
         assert_allclose(other.shared, one.shared, rtol=1e-9)
-        assert_allclose(other.by_task, one.by_task, rtol=1e-8, atol=1e-11)
+        for own, same in zip(other.by_level, one.by_level, strict=True):
+            assert_allclose(own, same, rtol=1e-8, atol=1e-11)
+
+
+def test_a_level_that_does_not_differ_changes_nothing():
+    """Regions whose effects have no variance leave those of the stores alone, flat as they are."""
+    z, response, hessian, codes = rows_of_all_sizes(0)
+    of_tasks = np.array([0.8, 0.3, 0.5, 0.2])
+    least = np.full(N_COLUMNS + 1, 1e-8)
+    flat, nested, ungrouped = (
+        effects_given(
+            RowsByTask.of_rows(z, response, hessian, codes, parents),
+            Variances(np.array(by_level), 0.7, 0.4),
+        )[0]
+        for parents, by_level in (
+            (FLAT, [of_tasks]),
+            (REGIONS, [least, of_tasks]),
+            ([np.zeros(N_TASKS, int), np.arange(N_TASKS)], [of_tasks / 4, 0.75 * of_tasks]),
+        )
+    )
+    assert_allclose(nested.shared, flat.shared, rtol=1e-5)
+    assert_allclose(nested.by_level[1], flat.by_level[0], rtol=1e-5, atol=1e-6)
+    # A store for each region: both variances add up.
+    assert_allclose(ungrouped.shared, flat.shared, rtol=1e-9)
+    assert_allclose(sum(ungrouped.by_level), flat.by_level[0], rtol=1e-9, atol=1e-12)
+
+
+def test_variances_of_regions_and_stores_are_found():
+    """Intercepts of stores must not be taken for slopes of their region."""
+    rng = np.random.default_rng(5)
+    regions, stores = np.arange(400), np.repeat(np.arange(400), 5)
+    codes = np.repeat(np.arange(2000), 6)
+    z = rng.normal(size=(2000, 1))[codes] + 0.3 * rng.normal(size=(len(codes), 1))
+    of_regions = rng.normal(0.0, [0.5, 0.8], (400, 2))
+    of_stores = rng.normal(0.0, [1.5, 0.4], (2000, 2))
+    effects = of_regions[stores[codes]] + of_stores[codes]
+    response = effects[:, 0] + (1.0 + effects[:, 1]) * z[:, 0] + rng.normal(0.0, 0.5, len(codes))
+    parents = [np.zeros_like(regions), stores]
+    rows = RowsByTask.of_rows(z, response, np.ones(len(z)), codes, parents)
+    found = fit_effects(rows, first_variances(2, 2, response.var()))
+    # Standard errors: about 7 % of the 400 regions' variances, 4 % of those of the 2000 stores.
+    assert_allclose(found.variances.by_level, [[0.25, 0.64], [2.25, 0.16]], rtol=0.3)
+    assert found.variances.of_noise == pytest.approx(0.25, rel=0.1)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -154,32 +213,34 @@ def test_variances_at_their_floor_cost_few_digits(seed, n_columns):
     rng, n_effects = np.random.default_rng(seed), n_columns + 1
     of_tasks = rng.uniform(0.1, 1.0, n_effects)
     of_tasks[rng.permutation(n_effects)[: n_effects // 2]] = random_slopes._LEAST
-    variances = Variances(of_tasks, 0.7, 0.4)
+    prior = Prior(of_tasks, 0.4)
     rows = [rng.normal(size=(n, n_effects)) for n in (n_effects, 2 * n_effects, 500)]
     responses = [rng.normal(size=len(own)) for own in rows]
-    many = ManyRows.of_rows(np.arange(3), rows, responses)
-    found = many.reduced(many.inverses(variances), variances)
+    many = ManyRows.of_rows(np.arange(3), np.zeros(3, int), rows, responses)
+    found = Information.zeros(1, n_effects)
+    many.inform(many.inverses(prior), prior, found)
+    of_all = many.spread(many.inverses(prior), prior, None)
     squares, products, spread, trace = 0.0, 0.0, 0.0, 0.0
     for own, response in zip(rows, responses, strict=True):
-        inverse = np.linalg.inv((own * of_tasks) @ own.T + variances.of_noise * np.eye(len(own)))
+        inverse = np.linalg.inv((own * of_tasks) @ own.T + prior.of_noise * np.eye(len(own)))
         weighted = own.T @ inverse
         squares, products = squares + weighted @ own, products + weighted @ response
         covariance = np.diag(of_tasks) - (of_tasks[:, None] * (weighted @ own)) * of_tasks
         spread, trace = spread + np.diag(covariance), trace + np.trace(own.T @ own @ covariance)
     # Three tasks with D⁻¹ = 1e8, and a C that is known to a few roundings.
     rounding = 4 * len(rows) * np.finfo(float).eps / random_slopes._LEAST
-    assert_allclose(found.squares, squares, rtol=0, atol=rounding)
-    assert_allclose(found.products, products, rtol=1e-9, atol=1e-9 * np.abs(products).max())
-    assert_allclose(found.spread, spread, rtol=1e-9)
-    assert found.trace == pytest.approx(trace, rel=1e-9)
+    assert_allclose(found.squares[0], squares, rtol=0, atol=rounding)
+    assert_allclose(found.products[0], products, rtol=1e-9, atol=1e-9 * np.abs(products).max())
+    assert_allclose(of_all.of_effects, spread, rtol=1e-9)
+    assert of_all.of_errors == pytest.approx(trace, rel=1e-9)
 
 
 def test_variances_of_many_tasks_are_found():
     z, response, codes, _ = linear_rows(0, n_tasks=2000, n_rows=10, noise=0.5, spread=0.8)
-    rows = RowsByTask.of_rows(z, response, np.ones(len(z)), codes, 2000)
-    found = fit_effects(rows, first_variances(N_COLUMNS + 1, response.var())).variances
+    rows = RowsByTask.of_rows(z, response, np.ones(len(z)), codes, [np.zeros(2000, int)])
+    found = fit_effects(rows, first_variances(1, N_COLUMNS + 1, response.var())).variances
     # Standard errors: 3 % for variances of 2000 tasks, 1 % for that of 20,000 rows.
-    assert_allclose(found.of_tasks, [1.0, 0.64, 0.64, 0.64], rtol=0.15)
+    assert_allclose(found.by_level[0], [1.0, 0.64, 0.64, 0.64], rtol=0.15)
     assert found.of_noise == pytest.approx(0.25, rel=0.06)
 
 
@@ -187,9 +248,9 @@ def test_an_integer_hessian_is_that_of_repeated_rows():
     z, response, _, codes = rows_of_all_sizes(1)
     counts = np.random.default_rng(1).integers(0, 4, len(z))
     again = [np.repeat(part, counts, axis=0) for part in (z, response, codes)]
-    variances = first_variances(N_COLUMNS + 1, response.var())
+    variances = first_variances(1, N_COLUMNS + 1, response.var())
     once, repeated = (
-        numbers(*effects_given(RowsByTask.of_rows(*rows, N_TASKS), variances))
+        numbers(*effects_given(RowsByTask.of_rows(*rows, FLAT), variances))
         for rows in (
             (z, response, counts.astype(float), codes),
             (again[0], again[1], np.ones(counts.sum()), again[2]),
@@ -202,10 +263,10 @@ def test_an_integer_hessian_is_that_of_repeated_rows():
 def test_tasks_that_do_not_differ_have_no_effects_of_their_own():
     z, _, codes, _ = linear_rows(2, n_tasks=200)
     response = 1.0 + z[:, 0] + np.random.default_rng(2).normal(size=len(z))
-    rows = RowsByTask.of_rows(z, response, np.ones(len(z)), codes, 200)
-    effects = fit_effects(rows, first_variances(N_COLUMNS + 1, response.var()))
+    rows = RowsByTask.of_rows(z, response, np.ones(len(z)), codes, [np.zeros(200, int)])
+    effects = fit_effects(rows, first_variances(1, N_COLUMNS + 1, response.var()))
     assert_allclose(effects.shared, [1.0, 1.0, 0.0, 0.0], atol=0.1)  # standard errors .016
-    assert np.abs(effects.by_task).max() < 0.2
+    assert np.abs(effects.by_level[0]).max() < 0.2
 
 
 # ---- columns as steps ----------------------------------------------------------------------------
@@ -289,10 +350,10 @@ def test_first_trees_are_the_mixed_model_of_what_trees_leave(backend, linear_eff
         steps = steps_of(X[:, place].astype(np.float32), place, 32)
         reached = steps.points[nearest_points(X[:, place], steps.points, 0)]
         z[:, place] = (reached - reached.mean()) / reached.std()
-    rows = RowsByTask.of_rows(z, y - others, np.ones(len(y)), task, N_TASKS)
-    effects = fit_effects(rows, first_variances(z.shape[1] + 1, (y - others).var()))
+    rows = RowsByTask.of_rows(z, y - others, np.ones(len(y)), task, FLAT)
+    effects = fit_effects(rows, first_variances(1, z.shape[1] + 1, (y - others).var()))
     ones = np.column_stack([np.ones(len(y)), z])
-    expected = (ones * (effects.shared + effects.by_task)[task]).sum(axis=1)
+    expected = (ones * (effects.shared + effects.by_level[0])[task]).sum(axis=1)
     assert_allclose(model.predict(X, task=task), expected, rtol=1e-4, atol=1e-5)
     unknown = model.predict(X, task=np.full(len(y), 99), unknown_task="common")
     assert_allclose(unknown, ones @ effects.shared, rtol=1e-4, atol=1e-5)
@@ -403,7 +464,7 @@ def test_effects_of_survival_are_the_mode_of_their_posterior(
         own = flat.reshape(-1, n_effects)
         margins = (design * (own[0] + own[1:][task])).sum(axis=1)
         prior = (own[0, 1:] ** 2).sum() / variances.of_slopes + (
-            own[1:] ** 2 / variances.of_tasks
+            own[1:] ** 2 / variances.by_level[0]
         ).sum()
         return negative_log_likelihood(objective, margins, time, is_event, strata) + 0.5 * prior
 
@@ -534,6 +595,13 @@ def test_effects_of_few_rows_count_by_their_rows(monkeypatch):
     monkeypatch.setattr(stage, "_MOST_NUMBERS", n_values - 1)
     with pytest.raises(ParameterError, match="20 tasks of 50 columns are too many"):
         fit(X, y, task, **options)
+    nested = [(name, 0) for name in task]
+    n_moments = 20 * 51 * 51 + 60 * 51  # of 20 groups and of 60 rows
+    monkeypatch.setattr(stage, "_MOST_NUMBERS", n_moments)
+    assert fit(X, y, nested, **options).common_trees.n_linear == 51
+    monkeypatch.setattr(stage, "_MOST_NUMBERS", n_moments - 1)
+    with pytest.raises(ParameterError, match="20 tasks of 50 columns are too many"):
+        fit(X, y, nested, **options)
 
 
 @pytest.mark.parametrize(("linear_effects", "n_linear"), [(True, N_COLUMNS + 1), ("intercepts", 1)])

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Table
-from mtboost.base.tasks import TaskName
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import one_blas_thread
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.stages.settings import LinearOption, Settings
@@ -45,7 +46,8 @@ from mtboost.trees.losses import (
 )
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import PooledTrees
-from mtboost.trees.random_slopes import RowsByTask, Variances, first_variances, fit_effects
+from mtboost.trees.random_slopes import Variances, first_variances, fit_effects
+from mtboost.trees.slope_rows import RowsByTask
 from mtboost.trees.steps import StepTree, steps_of
 from mtboost.trees.task_values import TaskValues
 
@@ -84,7 +86,9 @@ def _why_no_slopes(settings: Settings, data: Dataset) -> str:
     if n_columns == 0:
         return "X has no column of numbers"
     n_effects = n_columns + 1
-    n_moments = n_effects * int(np.minimum(data.tasks.counts, n_effects).sum())
+    n_groups = len(_names(data.tasks)) - data.tasks.n_tasks
+    n_rows = int(np.minimum(data.tasks.counts, n_effects).sum()) + n_effects * n_groups
+    n_moments = n_effects * n_rows
     if max(n_moments, data.tasks.n_tasks * n_columns * _MOST_STEPS) > _MOST_NUMBERS:
         return f"{data.tasks.n_tasks} tasks of {n_columns} columns are too many"
     if data.n_rows * n_columns > _MOST_CELLS:
@@ -174,7 +178,7 @@ def fit_linear_effects(
     z = np.empty((data.n_rows, len(steps) - 1))
     for place, score in enumerate(scores[1:]):
         z[:, place] = score[leaves[:, 1 + place]]
-    names = with_groups(tasks) if tasks.n_levels > 1 else tasks.names
+    names = _names(tasks)
     with one_blas_thread() if z.shape[1] < _LARGE else nullcontext():
         shared, of_names, hessian = _effects(settings, data, z, Nesting.of(names), others)
     filled, by_task = [], []
@@ -185,6 +189,11 @@ def fit_linear_effects(
         filled.append(own.filled(score * shared[place], hessians, counts))
         by_task.append(score[:, None] * of_names[:, place])
     return LinearEffects(backend, booster, filled, by_task, names, data.base_margin is not None)
+
+
+def _names(tasks: TaskSet) -> tuple[TaskName, ...]:
+    """Return the tasks, and after them their groups."""
+    return with_groups(tasks) if tasks.n_levels > 1 else tasks.names
 
 
 def _numeric_columns(table: Table) -> list[int]:
@@ -312,9 +321,6 @@ class WorkingModel:
     ) -> tuple[Float64Array, Float64Array, Float64Array]:
         """Return effects, and the hessians of rows by which they were estimated.
 
-        Groups of nested tasks have effects that differ from the shared ones, and the next level has
-        effects that differ from theirs: a mixed model for each level, of what the outer ones leave.
-
         Returns
         -------
         shared : ndarray of float64, shape (n_effects,)
@@ -323,29 +329,25 @@ class WorkingModel:
         """
         is_quadratic = has_identity_link(self.loss.name)
         margins = self.first
-        levels = nesting.lineage(codes)
-        variances: list[Variances] = []
+        levels = [np.unique(own, return_inverse=True) for own in nesting.lineage(codes)]
+        members = [own for own, _ in levels]
+        outermost = np.zeros(len(members[0]), np.int64)
+        inner = [np.searchsorted(around, nesting.parents[own]) for around, own in pairwise(members)]
+        variances: Variances | None = None
         by_name = np.zeros((nesting.n_names, z.shape[1] + 1))
         for _ in range(1 if is_quadratic else _WORKING_ROUNDS):
             response, hessian, unit = self._response(margins)
-            if not variances:
-                variances = [self._first_variances(response, hessian, z)] * len(levels)
-            for number, own in enumerate(levels):
-                left = response
-                if number:
-                    outer = _fitted(np.zeros(len(z)), by_name, levels[number - 1], z)
-                    left = response - outer
-                members, places = np.unique(own, return_inverse=True)
-                rows = RowsByTask.of_rows(z, left, hessian / unit, places, len(members))
-                effects = fit_effects(rows, variances[number], fixed_noise=self._is_noise_known)
-                variances[number] = effects.variances
-                by_name[members] = effects.shared + effects.by_task
-                if number:
-                    by_name[members] += by_name[nesting.parents[members]]
-                else:
-                    shared = effects.shared
-            margins = _fitted(self.start, by_name, levels[-1], z)
-        return shared, by_name, hessian
+            if variances is None:
+                variances = self._first_variances(response, hessian, z, len(levels))
+            rows = RowsByTask.of_rows(
+                z, response, hessian / unit, levels[-1][1], [outermost, *inner]
+            )
+            effects = fit_effects(rows, variances, fixed_noise=self._is_noise_known)
+            variances = effects.variances
+            for own, total in zip(members, effects.totals(rows), strict=True):
+                by_name[own] = total
+            margins = _fitted(self.start, by_name, codes, z)
+        return effects.shared, by_name, hessian
 
     @property
     def _is_noise_known(self) -> bool:
@@ -370,11 +372,11 @@ class WorkingModel:
         return margins - self.start - step, hessian, unit
 
     def _first_variances(
-        self, response: Float64Array, hessian: Float64Array, z: Float64Array
+        self, response: Float64Array, hessian: Float64Array, z: Float64Array, n_levels: int
     ) -> Variances:
         mean = np.average(response, weights=hessian)
         spread = float(np.average((response - mean) ** 2, weights=hessian))
-        begin = first_variances(z.shape[1] + 1, max(spread, 1e-12))
+        begin = first_variances(n_levels, z.shape[1] + 1, max(spread, 1e-12))
         return replace(begin, of_noise=1.0) if self._is_noise_known else begin
 
 
