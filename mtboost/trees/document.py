@@ -35,6 +35,10 @@ class Unloaded(abc.ABC):
         """Return the same trees after a round that is a constant for each output."""
 
     @abc.abstractmethod
+    def scaled(self, factor: float) -> Unloaded:
+        """Return the trees with all leaf values multiplied, as those of a document."""
+
+    @abc.abstractmethod
     def dump(self) -> bytes:
         """Return the bytes from which the library loads the booster."""
 

@@ -237,10 +237,12 @@ class XgboostBackend(Backend):
     def own_start(self, params: Params, rows: Rows) -> npt.NDArray[np.float32]:
         names = (*library.OF_OBJECTIVES, "num_class")
         own = {name: params[name] for name in names if name in params}
+        # A round that adds nothing. Exact trees need no bins, and what they predict is not parsed.
+        own |= {"tree_method": "exact", "max_depth": 1, "learning_rate": 0.0, **self.one_thread}
         matrix = self.matrix(rows, own, 1)
-        start = library.with_start({**own, **self.one_thread}, matrix)
-        booster = xgboost.train(start, matrix, 1)
-        return self.start_score(booster)
+        booster = xgboost.train(library.with_start(own, matrix), matrix, 1)
+        margins: npt.NDArray[np.float32] = booster.predict(matrix, output_margin=True)
+        return np.atleast_1d(margins[0])
 
     def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> TaskSplit:
         return TaskSplit(

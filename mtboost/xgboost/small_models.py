@@ -9,7 +9,7 @@ tree does not see are drawn as XGBoost 3.2 does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -23,6 +23,7 @@ from mtboost.base.arrays import Float32Array
 from mtboost.base.checked_tables import as_table
 from mtboost.errors import UnsupportedError
 from mtboost.trees.document import Unloaded
+from mtboost.trees.leaf_gains import Splits, gains_of_values
 from mtboost.trees.losses import make_loss
 from mtboost.trees.nodes import NO_TASK_NODES, Nodes
 from mtboost.trees.small_models import RowsByModel, SmallTrainer
@@ -116,10 +117,46 @@ class SharedTrees:
 
     frame: assemble.Document
     arrays: _Arrays
+    _scaled: dict[float, SharedTrees] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def n_outputs(self) -> int:
         return assemble.outputs_of(self.frame)
+
+    def scaled(self, factor: float) -> SharedTrees:
+        """Return all trees with leaf values multiplied; the same ones when asked again."""
+        if factor not in self._scaled:
+            self._scaled[factor] = replace(self, arrays=_scaled(self.arrays, factor))
+        return self._scaled[factor]
+
+
+def _scaled(arrays: _Arrays, factor: float) -> _Arrays:
+    is_leaf = arrays["left"] < 0
+    values = _times(arrays["condition"], factor)
+    scaled = {
+        **arrays,
+        "condition": np.where(is_leaf, values, arrays["condition"]),
+        "base_weight": np.where(is_leaf, values, arrays["base_weight"]),
+    }
+    gains = gains_of_values(_splits(arrays), _splits(scaled))
+    with np.errstate(over="ignore"):  # infinite, as a gain beyond float32 is in XGBoost
+        return {**scaled, "gain": np.concatenate([*gains, np.empty(0)]).astype(np.float32)}
+
+
+def _times(values: Float32Array, factor: float) -> Float32Array:
+    return (values * np.float64(factor)).astype(np.float32)
+
+
+def _splits(arrays: _Arrays) -> list[Splits]:
+    """Splits of each tree."""
+    left = arrays["left"]
+    columns = (
+        left,
+        np.where(left < 0, left, left + 1),
+        *(arrays[name].astype(np.float64) for name in ("hessian", "condition", "gain")),
+    )
+    begins = arrays["first_nodes"].tolist()
+    return [Splits(*(own[begin:end] for own in columns)) for begin, end in pairwise(begins)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +173,10 @@ class ModelTrees(Unloaded):
 
     def with_first_round(self, values: Float32Array) -> ModelTrees:
         return replace(self, first=values)
+
+    def scaled(self, factor: float) -> ModelTrees:
+        first = None if self.first is None else _times(self.first, factor)
+        return replace(self, shared=self.shared.scaled(factor), first=first)
 
     def _trees(self) -> range:
         first, last = self.shared.arrays["first_trees"][self.model : self.model + 2].tolist()

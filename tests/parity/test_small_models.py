@@ -5,14 +5,17 @@ import json
 
 import numpy as np
 import pytest
+import xgboost
 from model_archives import forged, unpacked
 from numpy.testing import assert_array_equal
 
 import mtboost
 from mtboost.base.archive import array_from_bytes, array_to_bytes
+from mtboost.base.checked_tables import as_table
 from mtboost.errors import ModelFormatError
 from mtboost.model import parts
 from mtboost.model.stages import small_models, specific
+from mtboost.trees.backend import Rows
 from mtboost.xgboost import assemble
 from mtboost.xgboost.backend import XgboostBackend
 from mtboost.xgboost.small_models import XgboostSmallTrainer
@@ -197,6 +200,54 @@ def test_no_booster_of_a_task_is_made_before_it_is_asked_for(monkeypatch, tmp_pa
     assert n_made < len(with_rounds) == len(made) - n_made
     assert model.specific[with_rounds[0]] is boosters[0]
     assert_array_equal(mtboost.load_model(tmp_path / "model").predict(X, task=TASK), expected)
+
+
+@pytest.mark.parametrize("y", [Y, CLASSES], ids=["values", "classes"])
+def test_scaled_models_are_those_of_scaled_documents(y, monkeypatch):
+    found = []
+    fit_small = small_models.fit_small_models
+    monkeypatch.setattr(
+        specific,
+        "fit_small_models",
+        lambda *args, **options: found.append(fit_small(*args, **options)) or found[-1],
+    )
+    fit(y=y, objective="multi:softprob" if y is CLASSES else None)
+    models = [model.trees for own in found for model in own.values()]
+    assert any(len(own.nodes().roots) > 1 for own in models)
+    for own in models:
+        expected = own.document().scaled(0.3)
+        assert trees(own.scaled(0.3).document().load()) == trees(expected.load())
+    first = np.linspace(-1.0, 1.0, models[0].shared.n_outputs).astype(np.float32)
+    continued = models[0].with_first_round(first)
+    expected = continued.document().scaled(0.3).leaf_values()
+    for own, other in zip(continued.scaled(0.3).document().leaf_values(), expected, strict=True):
+        assert_array_equal(own, other)
+    assert continued.scaled(0.3).group is models[0].scaled(0.3).group
+
+
+@pytest.mark.parametrize(
+    ("objective", "params"),
+    [
+        ("reg:squarederror", {}),
+        ("reg:absoluteerror", {}),
+        ("reg:quantileerror", {"quantile_alpha": 0.3}),
+        ("binary:logistic", {}),
+        ("count:poisson", {}),
+        ("reg:gamma", {}),
+        ("reg:tweedie", {"tweedie_variance_power": 1.2}),
+        ("multi:softprob", {"num_class": 4}),
+    ],
+)
+@pytest.mark.parametrize("weight", [None, 0.1 + np.abs(X[:, 3])], ids=["", "weights"])
+def test_models_begin_where_those_of_the_library_do(objective, params, weight):
+    y = {"binary:logistic": POSITIVE, "multi:softprob": CLASSES}.get(objective, np.abs(Y))
+    backend, params = XgboostBackend(), {"objective": objective, **params}
+    for n in (1, 2, 7, N):
+        own = None if weight is None else weight[:n].astype(np.float32)
+        rows = Rows(as_table(np.zeros((n, 1), np.float32)), y[:n].astype(np.float32), own)
+        matrix = xgboost.QuantileDMatrix(X[:n], y[:n], weight=own)
+        trained = xgboost.train(params, matrix, 2)
+        assert_array_equal(backend.own_start(params, rows), backend.start_score(trained))
 
 
 def test_margins_of_the_core_are_those_of_the_library(monkeypatch):

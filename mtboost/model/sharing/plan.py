@@ -168,15 +168,11 @@ def _shrunk(
     common: CommonModel, models: Mapping[TaskName, SpecificModel], factor: float
 ) -> tuple[CommonModel, dict[TaskName, SpecificModel]]:
     """Multiply all leaf values."""
-    document = common.trees.backend.document
-    booster = document(common.trees.booster).scaled(factor).load()
+    backend = common.trees.backend
+    booster = backend.document(common.trees.booster).scaled(factor).load()
     trees = replace(common.trees, booster=booster, pooled=common.trees.pooled.scaled(factor))
-    return replace(common, trees=trees), {
-        task: replace(model, trees=document(model.booster).scaled(factor).load())
-        if model.n_rounds
-        else model
-        for task, model in models.items()
-    }
+    scaled = {task: model.scaled(backend, factor) for task, model in models.items()}
+    return replace(common, trees=trees), scaled
 
 
 def _averaged(
@@ -192,13 +188,7 @@ def _averaged(
     # A task whose rows have no weight has no model to be averaged with.
     tasks = [task for task in rounds if models[task].n_rounds]
     trees = replace(common.trees, shares=dict.fromkeys(tasks, share))
-    models = models | {
-        task: replace(
-            models[task],
-            trees=trees.backend.document(models[task].booster).scaled(1.0 - share).load(),
-        )
-        for task in tasks
-    }
+    models = models | {task: models[task].scaled(trees.backend, 1.0 - share) for task in tasks}
     return CommonModel(trees, {**common.quit_round, **rounds}, {}, common.history), models
 
 

@@ -43,6 +43,14 @@ class SpecificModel:
         """The booster, or None."""
         return self.trees.document().load() if isinstance(self.trees, Unloaded) else self.trees
 
+    def scaled(self, backend: Backend, factor: float) -> SpecificModel:
+        """Return the model with all leaf values multiplied."""
+        if isinstance(self.trees, Unloaded):
+            return replace(self, trees=self.trees.scaled(factor))
+        if self.trees is None or self.n_rounds == 0:
+            return self
+        return replace(self, trees=backend.document(self.trees).scaled(factor).load())
+
     def margins(self, backend: Backend, table: Table, margins: Margins) -> Margins:
         """Margins of rows of the task, from those that the model continues."""
         if self.trees is None or self.n_rounds == 0:
