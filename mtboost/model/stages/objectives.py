@@ -217,7 +217,7 @@ class ObjectiveByTask:
 
     def losses_of(self, tasks: Sequence[TaskName]) -> TaskLosses:
         scales = [self.scales.get(task, 1.0) for task in tasks]
-        return TaskLosses([self.metrics[task] for task in tasks], np.array(scales))
+        return TaskLosses.of_metrics([self.metrics[task] for task in tasks], np.array(scales))
 
     def on_rows(self, data: Dataset, params: Params) -> ObjectiveByTask:
         losses = measure_losses(self.by_task, data, self.backend, params, self.class_unit)

@@ -39,19 +39,35 @@ class TaskLosses:
 
     Attributes
     ----------
-    metrics : sequence of Metric
-        Of each task, whose code is its place.
+    kinds : tuple of Metric
+        The metrics that tasks have.
+    codes : ndarray of int64, shape (n_tasks,)
+        The place of a task's metric in `kinds`.
     scales : ndarray of float64, shape (n_tasks,)
         What the losses of each task are divided by.
     """
 
-    metrics: Sequence[Metric]
+    kinds: tuple[Metric, ...]
+    codes: npt.NDArray[np.int64]
     scales: Float64Array
 
     @classmethod
     def of_one_metric(cls, metric: Metric, n_tasks: int) -> TaskLosses:
         """Return the losses of tasks with one metric, as they are."""
-        return cls([metric] * n_tasks, np.ones(n_tasks))
+        return cls((metric,), np.zeros(n_tasks, np.int64), np.ones(n_tasks))
+
+    @classmethod
+    def of_metrics(cls, metrics: Sequence[Metric], scales: Float64Array) -> TaskLosses:
+        """Return the losses of tasks with a metric each."""
+        places: dict[int, int] = {}
+        codes = [places.setdefault(id(metric), len(places)) for metric in metrics]
+        known = {id(metric): metric for metric in metrics}
+        return cls(tuple(map(known.__getitem__, places)), np.array(codes, np.int64), scales)
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metric of each task."""
+        return [self.kinds[code] for code in self.codes.tolist()]
 
     def of_tasks(self, values: Float64Array) -> Float64Array:
         """Return losses of all tasks, from the values of their metrics, shape (n_tasks,)."""
@@ -62,11 +78,11 @@ class TaskLosses:
 
     def of_task(self, code: int, values: Float64Array) -> Float64Array:
         """Return losses of one task, from values of its metric."""
-        return np.asarray(as_losses(self.metrics[code], values) / self.scales[code])
+        return np.asarray(as_losses(self.kinds[self.codes[code]], values) / self.scales[code])
 
     def value(self, code: int, loss: float) -> float:
         """Return the metric of a task with this mean loss."""
-        return from_loss(self.metrics[code], loss * float(self.scales[code]))
+        return from_loss(self.kinds[self.codes[code]], loss * float(self.scales[code]))
 
     def of_rows(self, labels: Float64Array, predictions: Any, codes: _Codes) -> Float64Array:
         """Return the loss of each row alone; predictions on the scale of the labels."""
@@ -87,7 +103,7 @@ class TaskLosses:
         queries: Queries | None,
     ) -> Float64Array:
         """Return the metric of each task; predictions on the scale of the labels."""
-        values = np.full(len(self.metrics), np.nan)
+        values = np.full(len(self.codes), np.nan)
         for metric, rows, own in self.by_metric(codes):
             values[own] = evaluate_by_task(
                 metric,
@@ -102,15 +118,13 @@ class TaskLosses:
 
     def _groups(self) -> Iterator[tuple[Metric, Any]]:
         """Yield each metric with the codes of its tasks."""
-        kinds = np.array([id(metric) for metric in self.metrics])
-        for kind in dict.fromkeys(kinds.tolist()):
-            codes = np.flatnonzero(kinds == kind)
-            yield self.metrics[int(codes[0])], codes
+        for place, metric in enumerate(self.kinds):
+            yield metric, np.flatnonzero(self.codes == place)
 
     def by_metric(self, codes: _Codes) -> Iterator[tuple[Metric, Any, Any]]:
         """Yield each metric with the rows and the codes of its tasks; of one metric all rows."""
         for metric, own in self._groups():
-            if len(own) == len(self.metrics):
+            if len(own) == len(self.codes):
                 yield metric, slice(None), own
             else:
                 yield metric, np.flatnonzero(np.isin(codes, own)), own
