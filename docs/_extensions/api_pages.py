@@ -53,6 +53,11 @@ SUBJECTS = {
 }
 PAGE = re.compile(r"`{0,2}\bdocs/(\w+)\.md\b`{0,2}")
 OF_SCIKIT_LEARN = ("set_*_request", "get_metadata_routing", "get_params", "set_params")
+OF_XGBOOST = ("before_training", "before_iteration", "after_iteration", "after_training")
+OF_FORESTS = ("task_importance_",)  # an attribute of those with tasks, a property of all
+LEFT_OUT = (*OF_SCIKIT_LEARN, *OF_XGBOOST, *OF_FORESTS)
+#: Methods for users of a class that has others for the package.
+METHODS = {"mtboost.Dataset": ("n_rows", "labels", "of_tasks", "take")}
 
 
 def importable() -> list[str]:
@@ -118,7 +123,12 @@ def _title(text: str, line: str) -> str:
 def _page(module: str, name: str) -> str:
     item = getattr(importlib.import_module(module), name)
     if inspect.isclass(item):
-        directive = f".. autoclass:: {name}\n   :members:\n   :inherited-members:\n"
+        methods = ", ".join(METHODS.get(f"{module}.{name}", ()))
+        members = (
+            f"   :members: {methods}\n" if methods else "   :members:\n   :inherited-members:\n"
+        )
+        is_error = issubclass(item, BaseException)
+        directive = f".. autoclass:: {name}\n{'' if is_error else members}"
     else:
         directive = f".. autofunction:: {name}\n"
     examples = f".. minigallery:: {module}.{name}\n   :add-heading: Examples with {name}\n"
@@ -142,13 +152,22 @@ def _write_pages(app: Sphinx) -> None:
 def _skip_member(
     app: Sphinx, what: str, name: str, item: Any, skip: bool, options: Any
 ) -> bool | None:
-    """Leave out methods that scikit-learn and Python's own classes define."""
+    """Leave out methods that scikit-learn and Python's own classes define, or XGBoost calls."""
     if what != "class" or skip:
         return None
     function = item.fget if isinstance(item, property) else inspect.unwrap(item)
     module = getattr(function, "__module__", None) or "mtboost"  # values of classes have none
     is_foreign = callable(function) and not module.startswith("mtboost")
-    return True if is_foreign or any(fnmatch(name, p) for p in OF_SCIKIT_LEARN) else None
+    return True if is_foreign or any(fnmatch(name, p) for p in LEFT_OUT) else None
+
+
+def _without_signature(
+    app: Sphinx, what: str, name: str, item: Any, options: Any, signature: str, result: str
+) -> tuple[str, str] | None:
+    """Leave out the constructor of what functions make: such classes document attributes only."""
+    doc = inspect.getdoc(item) or ""
+    is_made = "\nAttributes\n---" in doc and "\nParameters\n---" not in doc
+    return ("", "") if what == "class" and is_made else None
 
 
 def _link_pages(
@@ -175,6 +194,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the handlers."""
     app.connect("builder-inited", _write_pages, priority=100)  # before the gallery's
     app.connect("autodoc-skip-member", _skip_member)
+    app.connect("autodoc-process-signature", _without_signature)
     app.connect("autodoc-process-docstring", _link_pages)
     app.connect("env-check-consistency", _check_complete)
     return {"parallel_read_safe": True}

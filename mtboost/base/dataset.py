@@ -344,7 +344,18 @@ class Dataset:
         return any(lacking(columns, self.task_columns(task)) for task in self.tasks)
 
     def labels(self) -> FloatArray:
-        """Labels of all rows; DataError if there are none."""
+        """Labels of all rows.
+
+        Returns
+        -------
+        ndarray of float, shape (n_rows,)
+            As they were given, rows of all tasks in one array; of bounds of times (n_rows, 2).
+
+        Raises
+        ------
+        DataError
+            There are none.
+        """
         if self.y is None:
             raise DataError("y is missing: training and evaluation need labels.")
         return self.y
@@ -415,7 +426,18 @@ class Dataset:
         self.common = stacked.take(np.argsort(order))
 
     def of_tasks(self, tasks: Collection[TaskName]) -> Dataset:
-        """The rows of some tasks, of those that have any here."""
+        """The rows of some tasks, of those that have any here.
+
+        Parameters
+        ----------
+        tasks : collection of task names
+            Names that are unknown are left out.
+
+        Returns
+        -------
+        Dataset
+            Rows in the order they have here.
+        """
         if set(self.tasks) <= set(tasks):
             return self
         return self.take(self.tasks.rows_of(tasks))
@@ -467,7 +489,18 @@ class Dataset:
         return other
 
     def take(self, rows: npt.NDArray[np.int64]) -> Dataset:
-        """Some of the rows, ascending; tasks without any are left out."""
+        """Some of the rows; tasks without any are left out.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (n_taken,)
+            Numbers of the rows, ascending.
+
+        Returns
+        -------
+        Dataset
+            With the same columns.
+        """
         part = object.__new__(Dataset)
         part.tasks = self.tasks.take(rows)
         part.y = None if self.y is None else self.y[rows]

@@ -231,6 +231,34 @@ class DaskMultiTaskRegressor(_OnDask, MultiTaskRegressor):
         output: Output = "numpy",
         sort_levels: bool = False,
     ) -> Any:
+        """Predict lazily, partition by partition; see :func:`mtboost.dask.predict`.
+
+        Parameters
+        ----------
+        X : dask DataFrame or Array, or table of shape (n_rows, n_features)
+            Columns as in ``fit``. A table is predicted at once.
+        task : dask Series or Array of shape (n_rows,), optional
+            Task of each row, if ``fit`` had it.
+        base_margin : dask Series or Array of shape (n_rows,), optional
+            Margins that each row starts from, if ``fit`` had them.
+        unknown_task : {"error", "common"}, optional
+            What to do with rows of a task that was not trained. By default the parameter of the
+            estimator.
+        output : {"numpy", "pandas", "polars"}, default="numpy"
+            Of a table, as on one machine. Predictions of a collection are a collection.
+        sort_levels : bool, default=False
+            Not on Dask, where quantiles are not trained.
+
+        Returns
+        -------
+        dask Series or Array, or ndarray
+            Shape (n_rows,), in the unit of the labels.
+
+        Raises
+        ------
+        UnsupportedError
+            Levels are to be sorted.
+        """
         if sort_levels:
             raise UnsupportedError(
                 "sort_levels=True is for quantiles, which are not trained on Dask: leave it out."

@@ -171,6 +171,7 @@ class RegionalConcept:
         Parameters
         ----------
         X : array-like of float, shape (n_rows, 2)
+            Points of the plane.
 
         Returns
         -------

@@ -85,6 +85,7 @@ class TaskFamily:
         Returns
         -------
         TaskFamily
+            With the same functions.
 
         Raises
         ------

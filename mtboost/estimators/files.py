@@ -33,7 +33,8 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
         """Write the fitted estimator to one file (docs/model_file.md), replacing an existing one.
 
         :func:`mtboost.load_model` reads it, also in a later version of mtboost, and returns an
-        estimator whose predictions are bitwise identical and that continues with ``warm_start``.
+        estimator whose predictions are bitwise identical and that continues with ``warm_start``,
+        if it has that.
         The file is a ZIP archive of JSON and NumPy arrays, without pickles: reading it runs no code
         that the file brings. A save that fails leaves an existing file as it was.
 

@@ -29,10 +29,10 @@ CoreTable: TypeAlias = npt.NDArray[np.float32] | _core.SparseRows
 class TableEstimator(SavedEstimator):
     """Reads tables and tasks as the core does."""
 
-    #: Column of X that holds the task.
+    # Column of X that holds the task.
     task: str | int | None = None
     n_jobs: int | None
-    #: Sorted names; missing where nothing is known of tasks.
+    # Sorted names; missing where nothing is known of tasks.
     tasks_: tuple[TaskName, ...]
     n_features_in_: int
     _task_place: int

@@ -93,6 +93,7 @@ class TaskSplit(BaseTaskSplit, Callback):
         trained : Booster
             What ``lightgbm.train`` has returned; it may have been sliced after some round.
         task : int, str or bool
+            One of the tasks of the training rows.
 
         Returns
         -------

@@ -221,6 +221,7 @@ class ProjectedObjective(BaseProjectedObjective, library.Callback):
         Returns
         -------
         ProjectedModel
+            It predicts all outputs, and needs nothing of this object.
 
         Raises
         ------

@@ -315,7 +315,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             held out.
         validation_fraction : float in [0, 1), default=0.2
             Fraction of the new rows of each task that is held out to find the number of rounds;
-            with these the new trees are then trained on all new rows. With 0 there are `rounds`.
+            with these the new trees are then trained on all new rows. With 0 all
+            `rounds` are trained.
         n_threads : int, optional
             By default the cores this process may use, or one for a small table.
         seed : int, default=0

@@ -177,6 +177,10 @@ def tune(
     Returns
     -------
     TuningResult
+        Its attributes: `model`, the fitted :class:`MultiTaskModel`; `best_params`, the settings by
+        their names in the space; `best_score`, the mean over tasks of `metric`, the name of the
+        metric; `fit_arguments`, to fit the same again; `study`, the study of Optuna. Its method
+        `trials()` returns a DataFrame with a row for each trial.
         Ctrl-C ends the search and fits the best settings so far, if a trial was finished.
 
     Raises

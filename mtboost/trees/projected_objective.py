@@ -45,11 +45,19 @@ class BaseProjectedObjective:
         Parameters
         ----------
         n_outputs : int
+            Number of outputs.
         residuals : callable
             Returns the residuals or gradients of the round, shape (n_rows, n_outputs), which
             ``"pca"`` goes by.
         tree : int
             Number of the round.
+        n_threads : int
+            For ``"pca"``; the projection does not depend on it.
+
+        Returns
+        -------
+        mtboost._core.ForestProjection or None
+            Its matrix has the shape (n_components, n_outputs).
         """
 
         def principal_components(n_components: int) -> Float32Array:

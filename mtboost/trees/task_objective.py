@@ -87,7 +87,13 @@ class BaseTaskObjective(ABC):
         self._is_active[:] = True
 
     def quit(self, task: TaskName) -> None:
-        """Leave the rows of a task out of all later trees."""
+        """Leave the rows of a task out of all later trees.
+
+        Parameters
+        ----------
+        task : int, str or bool
+            One of the tasks of the training rows.
+        """
         self._is_active[self.tasks.code(task)] = False
 
     def __deepcopy__(self, memo: Any) -> BaseTaskObjective:

@@ -111,6 +111,7 @@ class TaskWatch(abc.ABC):
 
     @property
     def quit_round(self) -> dict[TaskName, int]:
+        """Rounds of the common model that each task should use."""
         assert self._tasks is not None
         rounds = self._best.best_round
         if self._early_stopping_rounds is None:
@@ -123,6 +124,7 @@ class TaskWatch(abc.ABC):
 
     @property
     def history(self) -> dict[TaskName, npt.NDArray[np.float64]]:
+        """The metric of each task after 0, 1, ... rounds."""
         assert self._tasks is not None
         values = self._values[: self._n_recorded]
         return {name: values[:, code] for code, name in enumerate(self._tasks.names)}

@@ -135,6 +135,7 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
         Returns
         -------
         ndarray of float32, shape (n_features,)
+            What ``feature_weights`` of the matrix would be.
 
         Raises
         ------

@@ -7,11 +7,17 @@ import doctest
 import importlib
 import inspect
 import re
+import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from mtboost.base.docstrings import shares_docstring_of
+
+sys.path.append(str(Path(__file__).parents[2] / "docs" / "_extensions"))
+
+import api_pages
 
 MODULES = (
     "mtboost",
@@ -99,21 +105,27 @@ def test_the_docstring_has_the_sections_that_apply(name):
         assert "Raises" in found or not raises(item)
 
 
+def is_on_page(name, method):
+    """Whether the page of a class has a method: others serve the package or the libraries."""
+    shown = api_pages.METHODS.get(name, [method])
+    return method in shown and not method.startswith("_") and method not in api_pages.LEFT_OUT
+
+
 METHODS = sorted(
     f"{name}.{method}"
     for name in NAMES
-    if hasattr(named(name), "predict")
+    if inspect.isclass(named(name))
     for method, function in inspect.getmembers(named(name), inspect.isfunction)
-    if not method.startswith("_") and function.__module__.startswith("mtboost.")
+    if is_on_page(name, method) and function.__module__.startswith("mtboost.")
 )
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_methods_of_models_list_their_parameters_and_results(name):
+def test_methods_list_their_parameters_and_results(name):
     owner, _, method = name.rpartition(".")
     function = getattr(named(owner), method)
     found = sections(inspect.getdoc(function))
-    _, *parameters = inspect.signature(function).parameters
+    parameters = [own for own in inspect.signature(function).parameters if own != "self"]
     listed = entries(found.get("Parameters", ""))
     assert list(listed) == parameters
     assert all(listed.values())

@@ -391,7 +391,7 @@ class BaseBoosting(TableEstimator):
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Return the share of each column of `X` in what the trees explain of the components.
+        """Share of each column of `X` in what the trees explain of the components.
 
         Shape (n_features,). Averaged over the trees; they sum to 1.
         """

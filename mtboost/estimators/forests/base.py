@@ -61,7 +61,7 @@ class BaseForest(TableEstimator):
     A subclass says how labels become numbers, and what the trees know beside them.
     """
 
-    #: Parameters of every forest.
+    # Parameters of every forest.
     n_estimators: int
     max_features: MaxFeatures
     max_depth: int | None
@@ -216,7 +216,7 @@ class BaseForest(TableEstimator):
 
     @property
     def feature_importances_(self) -> Float64Array:
-        """Return the share of the decrease of impurity due to each column of `X`.
+        """Share of the decrease of impurity due to each column of `X`.
 
         Shape (n_features,). Averaged over the trees; a task column has the part of the task
         splits, otherwise that is :attr:`task_importance_`, and both together sum to 1.
