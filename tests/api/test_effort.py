@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fit(strategy="auto"): which settings and rows an effort compares, and for how long."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from shared_tasks import (
+    N_TASKS,
+    OPTIONS,
+    OUTLIER,
+    SAME,
+    SAMPLING,
+    UNRELATED,
+    fitted,
+    limit,
+    rmse,
+    rmse_of,
+    tasks_of,
+    wave,
+)
+
+import mtboost
+from mtboost.errors import ParameterError
+from mtboost.model.sharing import effort as effort_module
+from mtboost.model.sharing import plan
+from mtboost.model.sharing import search as search_module
+from mtboost.model.sharing.effort import EFFORTS
+from mtboost.model.sharing.search import search
+
+
+def test_settings_are_compared_in_large_steps_and_the_best_is_trained_in_small_ones(library):
+    small = {**OPTIONS["params"], "learning_rate": 0.02}
+    model = fitted(
+        library, tasks_of(SAME), params=small, num_boost_round=200, early_stopping_rounds=5
+    )
+    # 40 rounds in large steps; the losses of those are not told again.
+    assert model.report()["quit_round"].max() > 40
+    assert len(model.common_losses) <= 12
+
+
+def test_more_rows_have_deeper_trees_unless_there_are_many_tasks():
+    effort = EFFORTS["balanced"]
+    assert effort.for_rows(effort.most_rows, 2) is effort
+    depths = [effort.for_rows(1_000_000, n_tasks).depths for n_tasks in (2, 900, 1000)]
+    assert depths == [(4, 6, 8), (4, 6, 8), (4, 6)]
+    assert EFFORTS["fast"].for_rows(1_000_000, 100_000).depths == (4,)
+
+
+def test_deeper_trees_are_tried_where_the_deepest_are_best(library, monkeypatch):
+    limit(monkeypatch, depths=(1, 2), n_tasks=2)
+    data = tasks_of([wave, wave], n_each=1300)
+    params = {"params": {"learning_rate": 0.3}, "num_boost_round": 15}
+    names = fitted(library, data, **params).common_losses
+    depths = {part for name in names for part in name.split(", ") if part.startswith("depth ")}
+    assert depths == {"depth 1", "depth 2", "depth 4", "depth 6", "depth 8"}
+
+
+@pytest.mark.parametrize(("effort", "most"), [("fast", 8), ("balanced", 20), ("thorough", 50)])
+def test_more_effort_compares_more_settings(library, effort, most):
+    options = {"params": {}, "num_boost_round": 40, "early_stopping_rounds": 3, "effort": effort}
+    losses = fitted(library, tasks_of(OUTLIER, n_each=60), **options).common_losses
+    assert most / 3 < len(losses) <= most
+
+
+def test_rounds_found_in_large_steps_are_multiplied(library):
+    small = {**OPTIONS["params"], "learning_rate": 0.05}  # a fourth of the search's
+    options = {"params": small, "num_boost_round": 400, "linear_effects": False}
+    model = fitted(library, tasks_of(SAME), **options)
+    report, curve = model.report(), model.history[0]["common"]
+    n_rounds = report["quit_round"][0]
+    assert n_rounds % 4 == 0
+    assert library.n_rounds(model.common) == n_rounds
+    assert curve[n_rounds] == pytest.approx(report["rmse common"][0], rel=1e-5)
+    assert np.array_equal(curve[1:].reshape(-1, 4), np.repeat(curve[4::4], 4).reshape(-1, 4))
+
+
+@pytest.mark.parametrize("learning_rate", [0.03, 0.07])
+def test_large_steps_need_not_be_multiples_of_small_ones(library, learning_rate):
+    small = {**OPTIONS["params"], "learning_rate": learning_rate}
+    model = fitted(library, tasks_of(SAME), params=small, num_boost_round=400)
+    curve = model.history[0]["common"]
+    common = model.report()["rmse common"][0]
+    assert curve[model.quit_round[0]] == pytest.approx(common, rel=1e-5)
+
+
+def test_an_unknown_effort_is_an_error(library):
+    with pytest.raises(ParameterError, match="effort"):
+        fitted(library, tasks_of(SAME), effort="huge")
+
+
+SHORT = {"params": {}, "num_boost_round": 40, "early_stopping_rounds": 3}
+
+
+def test_a_limit_that_leaves_nothing_out_is_the_balanced_search(library):
+    data = tasks_of(OUTLIER, n_each=60)
+    limited = fitted(library, data, **SHORT, effort=1e9)
+    balanced = fitted(library, data, **SHORT, effort="balanced")
+    assert limited.common_losses == balanced.common_losses
+    assert limited.report().equals(balanced.report())
+    assert limited.report().attrs == {"left_out": []}
+    X, _, task = data
+    assert np.array_equal(limited.predict(X, task=task), balanced.predict(X, task=task))
+
+
+def test_a_limit_that_is_over_leaves_one_common_model_and_says_so(library, tmp_path):
+    model = fitted(library, tasks_of(OUTLIER, n_each=60), **SHORT, effort=1e-9)
+    tried = [name for name, loss in model.common_losses.items() if not np.isnan(loss)]
+    assert tried == ["depth 4, pooled, symmetric, random strength 1"]
+    left_out = model.report().attrs["left_out"]
+    assert {*tried, *left_out} == {*model.common_losses}
+    assert any("pooling" in name for name in left_out)
+    assert set(model.report()["sharing"]) <= {
+        "common",
+        "common + specific",
+        "averaged",
+        "independent",
+    }
+    model.save(tmp_path / "model")
+    assert mtboost.load_model(tmp_path / "model").report().attrs["left_out"] == left_out
+
+
+def test_a_limit_leaves_out_the_last_settings_by_the_time_of_the_first(library, monkeypatch):
+    now = [0.0]
+    own = search_module.fit_common_by_fold
+
+    def slow(*args, **options):
+        now[0] += 1.0
+        return own(*args, **options)
+
+    monkeypatch.setattr(effort_module, "clock", lambda: now[0])
+    monkeypatch.setattr(search_module, "fit_common_by_fold", slow)
+    data = tasks_of(OUTLIER, n_each=60)
+    n_tried = []
+    for seconds in (1, 40, 1000):
+        now[0] = 0.0
+        losses = fitted(library, data, **SHORT, effort=seconds).common_losses
+        is_tried = [not np.isnan(loss) for loss in losses.values()]
+        n_tried.append(sum(is_tried))
+    assert n_tried[0] == 2  # that of unknown time, and the least of all
+    assert n_tried == sorted(n_tried)
+    assert all(is_tried)
+
+
+def test_what_follows_counts_towards_the_limit(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(effort_module, "clock", lambda: now[0])
+    limit = effort_module.TimeLimit(10.0, n_models_after=2.5)
+    assert limit.has_time()
+    with limit.measured():
+        now[0] += 2.0
+    assert limit.has_time()  # 2 + (1 + 2.5) * 2 <= 10
+    with limit.measured():
+        now[0] += 1.5
+    assert not limit.has_time()  # the slowest counts: 3.5 + 7 > 10
+
+
+@pytest.mark.parametrize("effort", [0, -1.0, np.nan, np.inf, True, None])
+def test_an_effort_that_is_no_time_is_an_error(library, effort):
+    with pytest.raises((ParameterError, TypeError), match="effort"):
+        fitted(library, tasks_of(SAME), effort=effort)
+
+
+def test_few_rounds_compare_settings_and_do_not_limit_the_best(library, monkeypatch):
+    limit(monkeypatch, most_rounds=6)
+    params = {**OPTIONS["params"], "learning_rate": 0.1}
+    model = fitted(library, tasks_of(SAME), params=params, linear_effects=False)
+    # Six rounds at a rate of .1 leave half of the labels' deviations, a fourth of the loss.
+    variance = np.var(tasks_of(SAME)[1])
+    assert min(model.common_losses.values()) > 0.15 * variance
+    assert model.report()["quit_round"].max() > 6
+
+
+def test_trees_see_a_part_of_the_rows_unless_the_user_says_how_many(library):
+    options = {"effort": "thorough"}
+    losses = fitted(library, tasks_of(SAME), **options).common_losses
+    assert "given size, pooled, 0.5 of the rows" in losses
+    all_rows = {**OPTIONS["params"], **SAMPLING[library.name]}
+    losses = fitted(library, tasks_of(SAME), params=all_rows, **options).common_losses
+    assert not any("rows" in setting for setting in losses)
+
+
+def test_without_rounds_of_their_own_all_tasks_follow_the_common_model(library):
+    model = fitted(library, tasks_of(OUTLIER), specific_rounds=0)
+    assert set(model.report()["sharing"]) == {"common"}
+
+
+def test_of_many_rows_a_part_is_compared(library, monkeypatch):
+    data = tasks_of(OUTLIER)
+    limit(monkeypatch, most_rows=300)
+    monkeypatch.setattr("mtboost.model.sharing.search._SMALL_TASK", 100)
+    model = fitted(library, data)
+    assert model.report()["rows"].sum() == 720  # four fifths of 900
+    pooled = fitted(library, data, strategy="two-stage", split_score="plain", specific_rounds=0)
+    assert rmse(model, OUTLIER).mean() < rmse(pooled, OUTLIER).mean()
+
+
+def test_of_many_rows_those_held_out_are_trained_on_by_request(library, monkeypatch):
+    X, _, task = data = tasks_of(SAME)
+    limit(monkeypatch, most_rows=300)
+    as_it_comes, without, again = (
+        fitted(library, data, refit=refit).predict(X, task=task) for refit in (None, False, True)
+    )
+    assert np.array_equal(as_it_comes, without)
+    assert not np.array_equal(as_it_comes, again)
+    assert_allclose(as_it_comes, again, atol=0.5)
+
+
+def test_of_many_small_tasks_whole_ones_are_compared(library, monkeypatch):
+    seen = []
+
+    def watched(stages, folds, *options):
+        ((train, valid),) = folds.pairs
+        seen.append((train.tasks.counts.tolist(), valid.tasks.names))
+        return search(stages, folds, *options)
+
+    monkeypatch.setattr("mtboost.model.sharing.plan.search", watched)
+    limit(monkeypatch, most_rows=300)
+    model = fitted(library, tasks_of(UNRELATED))
+    assert seen == [([120, 120], (0, 3))]
+    assert model.report()["rmse common"].notna().sum() == 2
+    # What two of the six tasks say holds for all.
+    pooled = fitted(library, tasks_of(UNRELATED), strategy="two-stage", specific_rounds=0)
+    assert rmse(model, UNRELATED).mean() < 0.8 * rmse(pooled, UNRELATED).mean()
+
+
+def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
+    limit(monkeypatch, most_rows=300)
+    X, y, task = tasks_of(OUTLIER)
+    for kept in ([4], [1, 2, 3, 5]):
+        own = np.isin(task, kept)
+        model = fitted(library, (X, y, task), eval_set=(X[own], y[own], task[own]))
+        assert np.isfinite(model.predict(X, task=task)).all()
+
+
+def test_of_many_tasks_some_decide_for_all(library, monkeypatch):
+    limit(monkeypatch, n_tasks=4)
+    monkeypatch.setattr(plan, "_ROWS_OF_WAYS", 1)
+    report = fitted(library, tasks_of(UNRELATED, n_each=250)).report()
+    # Two tasks are not evaluated separately and follow the others.
+    assert report["rmse common"].notna().all()
+    assert report["rmse independent"].notna().sum() == 4
+    assert (report["sharing"] != "common").all()
+    assert (report["specific_rounds"] > 0).all()
+
+
+def test_rows_without_weight_decide_nothing(library):
+    X, y, task = tasks_of(OUTLIER)
+    weight = (task < N_TASKS - 1).astype(float)
+    losses = fitted(library, (X, y, task), weight=weight).common_losses
+    other = np.where(weight == 0, 100.0 - y, y)
+    again = fitted(library, (X, other, task), weight=weight).common_losses
+    assert losses == pytest.approx(again)
+
+
+def test_the_same_bytes_for_any_number_of_threads(library, tmp_path):
+    files = []
+    for n_threads in (1, 2):
+        fitted(library, tasks_of(OUTLIER), n_threads=n_threads).save(tmp_path / str(n_threads))
+        files.append((tmp_path / str(n_threads)).read_bytes())
+    assert files[0] == files[1]
+
+
+def test_one_task_is_one_model(library):
+    X, y, _ = tasks_of([wave], n_each=300)
+    model = mtboost.fit(X, y, backend=library.name, strategy="auto", **OPTIONS)
+    assert model.report()["valid_rows"].sum() == 60
+    assert rmse_of(model.predict(X), y) < 0.3
