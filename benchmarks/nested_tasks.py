@@ -12,12 +12,15 @@ stores in 12 regions with 5 to about 150 rows, and 3600 rows to train on:
 
 Real sets, of the folder that fetch_tables.py writes: School, whose 139 schools have pupils of three
 years (a school and year is a task), Landmine, whose 29 fields have one of two kinds of ground, and
-four sets with a natural hierarchy, which were chosen before any result was known:
+six sets with a natural hierarchy, which were chosen before any of their results was known, the last
+two later than the others:
 
 - ``gapminder``: 142 countries of five continents, twelve years each,
 - ``firms``: 140 firms of nine sectors, seven to nine years each,
 - ``crime``: 90 counties of three regions, seven years each,
-- ``lecturers``: 73,421 ratings of 1128 lecturers of fourteen departments.
+- ``lecturers``: 73,421 ratings of 1128 lecturers of fourteen departments,
+- ``chemistry``: 31,022 students of 2410 schools of 131 local education authorities,
+- ``children``: 1721 children of 60 schools, two to six years each.
 
     python benchmarks/nested_tasks.py --out results.jsonl [--data FOLDER] [--seeds 10]
     python benchmarks/nested_tasks.py --out results.jsonl --table
@@ -49,7 +52,7 @@ N_REGIONS, N_STORES, N_ROWS = 12, 12, 4800
 REGION_EFFECT, STORE_EFFECT = 0.8, 0.4
 # The first 15 minefields have foliage, the others are bare (Xue et al., 2007).
 N_FOLIATED = 15
-LEVELS = ("gapminder", "firms", "crime", "lecturers")
+LEVELS = ("gapminder", "firms", "crime", "lecturers", "chemistry", "children")
 
 
 # ---- data ----------------------------------------------------------------------------------------
