@@ -68,6 +68,9 @@ if os.environ.get("MTBOOST_DOCS_INTERSPHINX"):
     }
     numpydoc_xref_param_type = True
     numpydoc_xref_ignore = "all"
+else:  # names of other libraries lead nowhere
+    nitpicky = True  # names of mtboost lead to a page
+    nitpick_ignore_regex = [("py:.*", r"(sklearn|xgboost|lightgbm|pandas|numpy)\..*")]
 
 # ---- gallery -------------------------------------------------------------------------------------
 

@@ -54,8 +54,7 @@ SUBJECTS = {
 PAGE = re.compile(r"`{0,2}\bdocs/(\w+)\.md\b`{0,2}")
 OF_SCIKIT_LEARN = ("set_*_request", "get_metadata_routing", "get_params", "set_params")
 OF_XGBOOST = ("before_training", "before_iteration", "after_iteration", "after_training")
-OF_FORESTS = ("task_importance_",)  # an attribute of those with tasks, a property of all
-LEFT_OUT = (*OF_SCIKIT_LEARN, *OF_XGBOOST, *OF_FORESTS)
+LEFT_OUT = (*OF_SCIKIT_LEARN, *OF_XGBOOST)
 #: Methods for users of a class that has others for the package.
 METHODS = {"mtboost.Dataset": ("n_rows", "labels", "of_tasks", "take")}
 

@@ -51,7 +51,7 @@ def predict(
     base_margin : dask Series or Array of shape (n_rows,) or (n_rows, n_classes), optional
         Margin that each row starts from.
     unknown_task : {"error", "common"}, default="error"
-        See :meth:`MultiTaskModel.predict`. An error is raised when the result is computed.
+        See :meth:`.MultiTaskModel.predict`. An error is raised when the result is computed.
     method : {"predict", "predict_proba", "predict_margin"}, default="predict"
         Method of the model that is called with each partition.
 

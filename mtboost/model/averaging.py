@@ -75,7 +75,7 @@ def average_models(models: Sequence[MultiTaskModel]) -> MultiTaskModel:
     Returns
     -------
     MultiTaskModel
-        A new model, all of whose trees belong to single tasks (:attr:`MultiTaskModel.specific`;
+        A new model, all of whose trees belong to single tasks (`MultiTaskModel.specific`;
         ``quit_round`` is 0), except those of an unknown task. Its report has the means of the
         models' validation scores; that of their mean is usually better. It has no validation
         curves. Memory and the size of its file grow with tasks times trees.

@@ -229,7 +229,7 @@ class TasksWithIntervals(FittedTasks):
         """Predict intervals that contain the labels of new rows with probability 1 - `alpha`.
 
         Split-conformal intervals about :meth:`predict`, whose widths come from the errors of
-        held-out rows (:attr:`conformity_scores`). The quantile of a task with few of them is shrunk
+        held-out rows (`conformity_scores`). The quantile of a task with few of them is shrunk
         towards that of all tasks, see docs/intervals.md. :meth:`evaluate` shows the coverage of
         each task.
 
@@ -289,7 +289,7 @@ class TasksWithIntervals(FittedTasks):
         """Learn the widths of intervals from rows that the model has not seen.
 
         Nothing was chosen by these rows, so that :meth:`predict_interval` covers as often as it
-        says. They replace the :attr:`conformity_scores` of their tasks; other tasks keep theirs.
+        says. They replace the `conformity_scores` of their tasks; other tasks keep theirs.
 
         Rows of tasks that the model does not know are predicted by the common model. Intervals of
         unknown tasks then go by how much the errors of these tasks differ, which are larger than

@@ -307,7 +307,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         rounds : int, default=100
             Maximum number of new rounds.
         params : mapping, optional
-            Parameters of the library that differ from :attr:`params`.
+            Parameters of the library that differ from `params`.
         pooling : float or "auto", default="auto"
             κ of the new leaves, as in :func:`mtboost.fit`; infinity for the same values for all.
         eval_set : (X, y[, task[, weight[, base_margin]]]), optional
@@ -337,9 +337,9 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
 
         Notes
         -----
-        A model whose objective was a function is updated by the loss that :attr:`objective` names.
+        A model whose objective was a function is updated by the loss that `objective` names.
         Tasks that use a part of the common rounds, or an average with an independent model, have
-        the new trees in :attr:`specific`, as have all tasks where nodes separate tasks.
+        the new trees in `specific`, as have all tasks where nodes separate tasks.
 
         Examples
         --------
@@ -486,7 +486,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         -----
         LightGBM's ``Booster.refit`` has one share for all leaves, ``decay_rate``, in place of
         H/(H + H'). A model whose objective was a function is refreshed by the loss that
-        :attr:`objective` names.
+        `objective` names.
 
         Examples
         --------

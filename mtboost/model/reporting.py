@@ -44,7 +44,7 @@ class ReportedTasks(ExplainedTasks):
             ``fit(baselines=True)`` trained them. Where each task has its objective, ``metric``
             names the metric. ``strategy="auto"`` adds ``sharing``, the metric of each way, and
             ``shrinkage_factor``, which is the same for all tasks
-            (:attr:`mtboost.MultiTaskModel.shrinkage_factor`).
+            (`MultiTaskModel.shrinkage_factor`).
             ``rows`` are those beside the validation rows; where each row is held out once, both
             are all rows. ``attrs["left_out"]`` lists the common models that a limit of time
             (`effort` of :func:`mtboost.fit`) left out.

@@ -473,7 +473,7 @@ class MultiTaskEstimator(SavedEstimator):
 
         Computed as XGBoost's estimators do from the booster of each task (both stages, sum 1), then
         averaged over the tasks whose splits gain anything. The task column has 0.
-        :meth:`MultiTaskModel.importance` offers other kinds, for one task.
+        :meth:`.MultiTaskModel.importance` offers other kinds, for one task.
         """
         check_is_fitted(self, "model_")
         importances = np.zeros(self.n_features_in_)
@@ -485,7 +485,7 @@ class MultiTaskEstimator(SavedEstimator):
         return importances / (importances.sum() or 1.0)
 
     def booster(self, task: TaskName | None = None) -> Any:
-        """Return an ordinary booster of a task, or of all; see :meth:`MultiTaskModel.booster`.
+        """Return an ordinary booster of a task, or of all; see :meth:`.MultiTaskModel.booster`.
 
         Parameters
         ----------
@@ -507,7 +507,7 @@ class MultiTaskEstimator(SavedEstimator):
         return self.model_.booster(task)
 
     def report(self) -> pd.DataFrame:
-        """Summarise each task; see :meth:`MultiTaskModel.report`.
+        """Summarise each task; see :meth:`.MultiTaskModel.report`.
 
         Returns
         -------
@@ -518,7 +518,7 @@ class MultiTaskEstimator(SavedEstimator):
         return self.model_.report()
 
     def plot_history(self, *, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
-        """Plot the validation metric of each task; see :meth:`MultiTaskModel.plot_history`.
+        """Plot the validation metric of each task; see :meth:`.MultiTaskModel.plot_history`.
 
         Parameters
         ----------
@@ -539,7 +539,7 @@ class MultiTaskEstimator(SavedEstimator):
         return self.model_.plot_history(ax=ax)
 
     def report_html(self, path: PathName, X: Any = None, y: Any = None, **options: Any) -> None:
-        """Write a report to one HTML file; see :meth:`MultiTaskModel.report_html`.
+        """Write a report to one HTML file; see :meth:`.MultiTaskModel.report_html`.
 
         Parameters
         ----------
@@ -550,12 +550,12 @@ class MultiTaskEstimator(SavedEstimator):
         y : array-like of shape (n_rows,), or mapping of task name to array-like, optional
             Their labels, classes as in training.
         **options
-            Further arguments of :meth:`MultiTaskModel.report_html`.
+            Further arguments of :meth:`.MultiTaskModel.report_html`.
 
         Raises
         ------
         DataError, ParameterError, TypeError, MissingDependencyError, OSError
-            As :meth:`MultiTaskModel.report_html`.
+            As :meth:`.MultiTaskModel.report_html`.
         """
         check_is_fitted(self, "model_")
         self.model_.report_html(path, X, None if y is None else self._encode(y), **options)

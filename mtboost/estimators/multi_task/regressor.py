@@ -136,7 +136,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
         """Predict intervals that contain the labels of new rows with probability 1 - `alpha`.
 
         Needs the parameter `intervals`, or :meth:`conformalize`; see
-        :meth:`MultiTaskModel.predict_interval`.
+        :meth:`.MultiTaskModel.predict_interval`.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
     ) -> Self:
         """Learn the widths of intervals from rows that ``fit`` has not seen.
 
-        See :meth:`MultiTaskModel.conformalize`.
+        See :meth:`.MultiTaskModel.conformalize`.
 
         Parameters
         ----------

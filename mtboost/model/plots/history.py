@@ -218,7 +218,7 @@ def plot_search(
 ) -> matplotlib.axes.Axes:
     """Plot the validation losses of the common models that ``strategy="auto"`` compared.
 
-    The filled dot is the chosen model, :attr:`mtboost.MultiTaskModel.common_choice`. It need not
+    The filled dot is the chosen model, `MultiTaskModel.common_choice`. It need not
     have the least loss: a model that shares less must be better by more than one standard error,
     and the best ones are trained once more in smaller steps.
 
