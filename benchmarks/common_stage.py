@@ -14,6 +14,8 @@ TaskSplit inside lightgbm.train, against LightGBM:
 
     python benchmarks/common_stage.py --base lightgbm \
         --method lightgbm lightgbm_plain lightgbm_entropy lightgbm_variance
+
+Methods "..._quantized" have quantized_gradients=True.
 """
 
 from __future__ import annotations
@@ -49,6 +51,9 @@ METHODS = {
     "lightgbm_plain": ("lightgbm", "plain"),
     "lightgbm_entropy": ("lightgbm", "entropy"),
     "lightgbm_variance": ("lightgbm", "variance"),
+    "plain_quantized": ("xgboost", "plain"),
+    "entropy_quantized": ("xgboost", "entropy"),
+    "variance_quantized": ("xgboost", "variance"),
 }
 MAX_DEPTH, LEARNING_RATE = 6, 0.1
 
@@ -113,7 +118,9 @@ def run_method(method: str, folder: Path, rounds: int, n_threads: int) -> dict[s
         if score:
             from mtboost.xgboost import TaskSplit
 
-            callbacks = [TaskSplit(task, table=X, **options)]
+            is_quantized = method.endswith("_quantized")
+            split = TaskSplit(task, table=X, quantized_gradients=is_quantized, **options)
+            callbacks = [split]
         xgboost.train(params, matrix, rounds, callbacks=callbacks)
     end, processor_end = time.perf_counter(), time.process_time()
     return {

@@ -287,6 +287,7 @@ class TreeGrower(metaclass=_Pybind11Type):
         random_strength: float = 0.0,
         workers: Communicator | None = None,
         has_whole_tasks: bool = False,
+        quantized_gradients: bool = False,
     ) -> None: ...
     # A tree and the leaf of every row (~leaf if the row took no part).
     # tasks, rows: one flag each. features: ascending.

@@ -130,6 +130,14 @@ TEST(a_tree_can_be_grown_after_memory_ran_out) {
     }
 }
 
+TEST(a_tree_of_quantized_gradients_can_be_grown_after_memory_ran_out) {
+  const auto make_grower = [] {
+    return TreeGrower(xgboost_matrix(false), std::make_shared<EntropyScore>(), TaskRows(kFirstRows), {}, {}, false, 0.0,
+                      {}, false, true);
+  };
+  check_grower<XgboostRules>(make_grower, small_trees());
+}
+
 TEST(a_symmetric_tree_can_be_grown_after_memory_ran_out) {
   const auto make_grower = [] { return TreeGrower(xgboost_matrix(false), nullptr, {}, {}, {}, true, 1.0); };
   check_grower<XgboostRules>(make_grower, small_trees());

@@ -81,6 +81,21 @@ TEST(trees_have_the_same_bytes_for_any_number_of_threads) {
     }
 }
 
+TEST(trees_of_quantized_gradients_have_the_same_bytes_for_any_number_of_threads) {
+  const auto matrix = make_matrix(mixed_table(), shuffled(kRows));
+  for (const auto& score : every_kind_of_score())
+    for (const XgboostParams& params : {XgboostParams{}, sampling(), loss_guided()}) {
+      const auto grow_with = [&](int n_threads) {
+        TreeGrower grower(matrix, score, TaskRows(kFirstRows), {}, {}, false, 0.0, {}, false, true);
+        return grow_trees(grower, params, n_threads);
+      };
+      const auto expected = grow_with(1);
+      check(expected.front().tree.n_nodes() > 20);
+      check(!are_equal(expected.front().tree, expected.back().tree));  // rounded anew
+      for (const int n_threads : {2, 7}) check(are_equal(grow_with(n_threads), expected));
+    }
+}
+
 TEST(task_splits_have_the_same_bytes_for_any_number_of_threads) {
   const auto matrix = make_matrix(mixed_table(), shuffled(kRows));
   const auto grow_with = [&](int n_threads) {

@@ -48,6 +48,11 @@ class BaseTaskSplit(abc.ABC):
         largest √(T + s) + ν σ z, with s its gain, T the gains of the levels above, σ² the mean of
         squared gradients over that of hessians, and z about normal, for each split. Often better at
         1 or 2 (docs/symmetric_trees.md). 0 takes the largest gain.
+    quantized_gradients : bool, default=False
+        Whether splits are found by gradients and hessians that are rounded to 16 bits, at random
+        by the seed of the training and right on average: faster, and not bitwise identical to
+        XGBoost's trees (docs/quantized_gradients.md). Leaf values are those of the gradients
+        before rounding. Of ``mtboost.xgboost`` only.
     options : TreeOptions, optional
         Options that :func:`mtboost.fit` has checked, in place of those above.
 
@@ -74,6 +79,7 @@ class BaseTaskSplit(abc.ABC):
         task_splits: float = 1.0,
         symmetric_trees: bool = False,
         random_strength: float = 0.0,
+        quantized_gradients: bool = False,
         options: TreeOptions | None = None,
     ) -> None:
         super().__init__()
@@ -86,6 +92,7 @@ class BaseTaskSplit(abc.ABC):
                 None if task_column is None else task_splits,
                 symmetric_trees=symmetric_trees,
                 random_strength=random_strength,
+                quantized_gradients=quantized_gradients,
             )
         check_type("options", options, TreeOptions, "None or TreeOptions")
         check_levels(options.pooling, self.tasks)

@@ -35,6 +35,8 @@ class TreeOptions:
         Whether all nodes of a level have the same split.
     random_strength : float
         ν, noise in the choice of the splits of symmetric trees.
+    quantized_gradients : bool
+        Whether splits are found by gradients that are rounded to 16 bits; of trees for XGBoost.
     one_stratum : bool
         Whether the risk sets of hazards have rows of all tasks, as if baselines were the same.
 
@@ -54,6 +56,7 @@ class TreeOptions:
     symmetric_trees: bool = False
     random_strength: float = 0.0
     one_stratum: bool = False
+    quantized_gradients: bool = False
 
     def __post_init__(self) -> None:
         make_split_score(self.split_score, self.beta)
@@ -68,6 +71,7 @@ class TreeOptions:
                 "are 0 and do not rank it. Pass 'plain', or leave the task splits out."
             )
         check_switch("symmetric_trees", self.symmetric_trees)
+        check_switch("quantized_gradients", self.quantized_gradients)
         strength = check_number("random_strength", self.random_strength, low=0.0)
         object.__setattr__(self, "random_strength", strength)
         if self.symmetric_trees and self.split_score != "plain":
@@ -100,6 +104,7 @@ class TreeOptions:
         refused = {
             f"split_score={self.split_score!r}": self.split_score != "plain",
             "symmetric_trees=True": self.symmetric_trees,
+            "quantized_gradients=True": self.quantized_gradients,
             "task_column": has_task_column,
             "task_splits": self.may_split_tasks,
         }
@@ -116,7 +121,9 @@ class TreeOptions:
     def of_one_task(self) -> TreeOptions:
         """Return the options of a model of a single task."""
         return TreeOptions(
-            symmetric_trees=self.symmetric_trees, random_strength=self.random_strength
+            symmetric_trees=self.symmetric_trees,
+            random_strength=self.random_strength,
+            quantized_gradients=self.quantized_gradients,
         )
 
     def make_score(self) -> _core.SplitScore | None:
@@ -137,4 +144,5 @@ class TreeOptions:
             "task_penalty": 0.0 if self.task_splits is None else self.task_splits,
             "symmetric": self.symmetric_trees,
             "random_strength": self.random_strength,
+            "quantized_gradients": self.quantized_gradients,
         }

@@ -60,7 +60,8 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
     UnsupportedError
         Parameters ask for trees whose leaf values would change later, such as ``booster="dart"``,
         or for trees that only XGBoost grows, such as ``tree_method="exact"``, with a split score
-        over tasks, `task_column` or `symmetric_trees` (docs/library_grown.md).
+        over tasks, `task_column`, `symmetric_trees` or `quantized_gradients`
+        (docs/library_grown.md).
 
     Examples
     --------
@@ -93,6 +94,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         task_splits: float = 1.0,
         symmetric_trees: bool = False,
         random_strength: float = 0.0,
+        quantized_gradients: bool = False,
         options: TreeOptions | None = None,
     ) -> None:
         check_version()
@@ -106,6 +108,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
             task_splits=task_splits,
             symmetric_trees=symmetric_trees,
             random_strength=random_strength,
+            quantized_gradients=quantized_gradients,
             options=options,
         )
         self._table = table

@@ -116,6 +116,7 @@ def grow(
     symmetric: bool = False,
     random_strength: float = 0.0,
     tree_number: int = 0,
+    quantized_gradients: bool = False,
 ) -> dict:
     """The kernel's tree, with the leaf of every row."""
     X = problem.bins.astype(np.float32)  # value b of a numerical feature lies in bin b
@@ -141,6 +142,7 @@ def grow(
         task_penalty=task_column.penalty if task_column else 1.0,
         symmetric=symmetric,
         random_strength=random_strength,
+        quantized_gradients=quantized_gradients,
     )
     p = problem.params
     params = _core.XgboostParams(

@@ -18,7 +18,8 @@ class RandomStream {
     features_of_node,
     splits_of_node,
     projection_of_tree,
-    noise_of_level
+    noise_of_level,
+    rounding_of_gradients
   };
 
   // The streams of a purpose in one tree, by index.

@@ -43,6 +43,10 @@ class GrowRules {
                         const Histogram& histogram, const Communicator* workers) const = 0;
   // The two sides of a split, numbers of rows excepted.
   virtual std::pair<NodeSums, NodeSums> children(const NodeSums& parent, const Split& split) const = 0;
+  // Weight of a leaf by the sums of its gradients before they were quantized, which only XGBoost's trees are grown by.
+  virtual double renewed_weight(const NodeSums& leaf, const GradientSums& /* sums */) const noexcept {
+    return leaf.weight;
+  }
   // Value of a leaf, learning rate included.
   virtual double leaf_value(const NodeSums& leaf) const noexcept = 0;
   // What the tree records of a node that is split, beside the split itself.

@@ -29,12 +29,14 @@ std::vector<feature_t> features_of(const BinnedMatrix& matrix, const TreeGrower:
 // One tree on its way; borrows the grower's buffers.
 class TreeGrower::Growth {
  public:
-  Growth(TreeGrower& grower, const GrowRules& rules, std::span<const GradientPair> gradients, const Sample& sample,
-         ThreadPool& pool)
+  // grid: null, or that of the gradients.
+  Growth(TreeGrower& grower, const GrowRules& rules, std::span<const GradientPair> gradients, const GradientGrid* grid,
+         const Sample& sample, ThreadPool& pool)
       : matrix_(*grower.matrix_),
         rules_(rules),
         params_(rules.params()),
         gradients_(gradients),
+        grid_(grid),
         partition_(grower.partition_),
         histograms_(grower.histograms_),
         pool_(pool),
@@ -52,7 +54,7 @@ class TreeGrower::Growth {
     tree_.listed_go_left = rules.lists_left_categories();
   }
 
-  Tree run(const std::function<void()>& check_interrupt) {
+  const Tree& run(const std::function<void()>& check_interrupt) {
     std::vector<Leaf> first;
     first.push_back(root());
     push(std::move(first));
@@ -60,8 +62,34 @@ class TreeGrower::Growth {
       if (check_interrupt) check_interrupt();
       push(children(split_leaves(std::move(urgent))));
     }
-    rules_.finish(tree_);
     if (workers_ != nullptr) count_rows_of_all_workers();
+    return tree_;
+  }
+
+  // Values of the leaves by gradients before they were quantized. Both: of every row, in the caller's order; ~leaf where a
+  // row took no part.
+  void renew_leaves(std::span<const node_t> leaves, std::span<const GradientPair> gradients) {
+    const auto n_nodes = static_cast<std::size_t>(tree_.n_nodes());
+    const std::size_t n_blocks = (leaves.size() + kRowsPerBlock - 1) / kRowsPerBlock;
+    std::vector<std::vector<GradientSums>> of_block(n_blocks, std::vector<GradientSums>(n_nodes));
+    pool_.parallel_for(n_blocks, leaves.size(), [&](std::size_t block) {
+      const std::size_t end = std::min((block + 1) * kRowsPerBlock, leaves.size());
+      for (std::size_t row = block * kRowsPerBlock; row < end; ++row)
+        if (leaves[row] >= 0)
+          of_block[block][static_cast<std::size_t>(leaves[row])] += {gradients[row].gradient, gradients[row].hessian};
+    });
+    for (node_t node = 0; node < tree_.n_nodes(); ++node) {
+      if (!tree_.is_leaf(node)) continue;
+      const auto at = static_cast<std::size_t>(node);
+      GradientSums sums;
+      for (const auto& block : of_block) sums += block[at];
+      nodes_[at].weight = rules_.renewed_weight(nodes_[at], sums);
+      tree_.value[at] = rules_.leaf_value(nodes_[at]);
+    }
+  }
+
+  Tree finish() {
+    rules_.finish(tree_);
     return std::move(tree_);
   }
 
@@ -123,6 +151,7 @@ class TreeGrower::Growth {
   }
 
   node_t add_node(node_t parent, const NodeSums& sums) {
+    if (grid_ != nullptr) nodes_.push_back(sums);
     return tree_.add_node(parent, sums.sums.hessian, sums.weight, rules_.leaf_value(sums));
   }
 
@@ -248,8 +277,12 @@ class TreeGrower::Growth {
     const auto in_range = [&](std::span<GradientSums> slots) {
       return slots.subspan(range.begin, range.end - range.begin);
     };
+    UnsetArray<PackedSums> room(grid_ == nullptr ? 0 : room_for_packed_sums(matrix_));
     const auto add_to = [&](std::span<GradientSums> slots, std::span<const row_t> rows) {
-      add_rows(matrix_, rows, gradients_, first_group, last_group, slots);
+      if (grid_ == nullptr)
+        add_rows(matrix_, rows, gradients_, first_group, last_group, slots);
+      else
+        add_rows(matrix_, rows, gradients_, *grid_, first_group, last_group, room, slots);
     };
     auto& [pooled, layers] = *sums.own;
     std::ranges::fill(in_range(pooled), GradientSums{});
@@ -416,6 +449,7 @@ class TreeGrower::Growth {
   const GrowRules& rules_;
   const GrowParams& params_;
   std::span<const GradientPair> gradients_;
+  const GradientGrid* grid_;
   RowPartition& partition_;
   HistogramPool& histograms_;
   ThreadPool& pool_;
@@ -431,6 +465,7 @@ class TreeGrower::Growth {
   SplitFinder finder_;
   LevelSearch level_search_;
   Tree tree_;
+  std::vector<NodeSums> nodes_;  // of the tree; only with a grid
   std::vector<Leaf> waiting_;
   std::vector<Leaf> whole_;  // of a symmetric tree: leaves that this level does not split
   int n_leaves_ = 1;
@@ -439,7 +474,7 @@ class TreeGrower::Growth {
 TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
                        std::optional<TaskRows> tasks, std::vector<float> feature_weights,
                        std::optional<TaskColumn> task_column, bool is_symmetric, double random_strength,
-                       std::shared_ptr<const Communicator> workers, bool has_whole_tasks)
+                       std::shared_ptr<const Communicator> workers, bool has_whole_tasks, bool has_quantized_gradients)
     : matrix_(std::move(matrix)),
       score_(std::move(score)),
       tasks_(std::move(tasks)),
@@ -449,6 +484,7 @@ TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
       random_strength_(random_strength),
       workers_(std::move(workers)),
       has_whole_tasks_(has_whole_tasks),
+      has_quantized_gradients_(has_quantized_gradients),
       histograms_(matrix_->n_slots()) {
   require(matrix_->n_features() > 0, "the table has no features");
   require(score_ == nullptr || tasks_.has_value(), "a split score over tasks needs tasks");
@@ -459,6 +495,8 @@ TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
   require(feature_weights_.empty() || feature_weights_.size() == matrix_->n_features(),
           "feature_weights needs one weight per feature");
   for (const float weight : feature_weights_) require_rate("feature_weights", weight);
+  require(!has_quantized_gradients_ || (!matrix_->edges().is_of_lightgbm() && workers_ == nullptr),
+          "quantized gradients are for XGBoost's trees on a single machine");
   if (task_column_) check_task_column();
 }
 
@@ -527,6 +565,17 @@ std::span<const GradientPair> TreeGrower::in_stored_order(std::span<const Gradie
   return stored_gradients_;
 }
 
+// Leaves the rounded gradients in stored_gradients_, in stored order.
+GradientGrid TreeGrower::quantize(std::span<const GradientPair> gradients, const Sample& sample, std::uint64_t seed,
+                                  ThreadPool& pool) {
+  if (in_stored_order(gradients, pool).data() != stored_gradients_.data())
+    stored_gradients_.assign(gradients.begin(), gradients.end());
+  const GradientGrid grid(partition_.rows(0), stored_gradients_, pool);
+  const RandomStream stream(RandomStream::Purpose::rounding_of_gradients, seed, sample.tree_number);
+  grid.round(partition_.rows(0), stream, stored_gradients_, pool);
+  return grid;
+}
+
 UnsetArray<node_t> TreeGrower::leaves_of_all_rows(const Tree& tree, std::size_t n_participating,
                                                   ThreadPool& pool) const {
   UnsetArray<node_t> leaves(matrix_->n_rows());
@@ -574,9 +623,13 @@ TreeGrower::Grown TreeGrower::grow(const GrowRules& rules, std::span<const Gradi
   list_participating_rows(params, sample, pool, rows);
   const std::size_t n_rows = rows.size();
   partition_.start(std::move(rows));
-  Tree tree = Growth(*this, rules, in_stored_order(gradients, pool), sample, pool).run(check_interrupt);
-  auto leaves = leaves_of_all_rows(tree, n_rows, pool);
-  return {std::move(tree), std::move(leaves)};
+  std::optional<GradientGrid> grid;
+  if (has_quantized_gradients_) grid = quantize(gradients, sample, params.seed, pool);
+  const auto of_growth = grid ? std::span<const GradientPair>(stored_gradients_) : in_stored_order(gradients, pool);
+  Growth growth(*this, rules, of_growth, grid ? &*grid : nullptr, sample, pool);
+  auto leaves = leaves_of_all_rows(growth.run(check_interrupt), n_rows, pool);
+  if (grid) growth.renew_leaves(leaves, gradients);
+  return {growth.finish(), std::move(leaves)};
 }
 
 }  // namespace mtboost

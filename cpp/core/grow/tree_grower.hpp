@@ -21,6 +21,7 @@
 #include "binning/binned_matrix.hpp"
 #include "grow/grow_rules.hpp"
 #include "grow/row_partition.hpp"
+#include "histogram/gradient_grid.hpp"
 #include "histogram/histogram.hpp"
 #include "split/feature_sampler.hpp"
 #include "split/level_search.hpp"
@@ -41,10 +42,13 @@ class TreeGrower {
   // workers: null is a single machine. With others the matrix has this worker's rows, which may be none, and everything
   // else (bins, features that may be missing, tasks, parameters) is the same on all of them. XGBoost's trees only.
   // has_whole_tasks: no task has rows on two workers, which send less then.
+  // has_quantized_gradients: splits are found by rounded gradients (histogram/gradient_grid.hpp), leaf values by those
+  // that are given. XGBoost's trees on a single machine only.
   TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
              std::optional<TaskRows> tasks, std::vector<float> feature_weights,
              std::optional<TaskColumn> task_column = {}, bool is_symmetric = false, double random_strength = 0.0,
-             std::shared_ptr<const Communicator> workers = {}, bool has_whole_tasks = false);
+             std::shared_ptr<const Communicator> workers = {}, bool has_whole_tasks = false,
+             bool has_quantized_gradients = false);
 
   struct Grown {
     Tree tree;
@@ -72,6 +76,8 @@ class TreeGrower {
   void list_participating_rows(const GrowParams& params, const Sample& sample, ThreadPool& pool,
                                UnsetArray<row_t>& rows /* OUT */) const;
   std::span<const GradientPair> in_stored_order(std::span<const GradientPair> gradients, ThreadPool& pool);
+  GradientGrid quantize(std::span<const GradientPair> gradients, const Sample& sample, std::uint64_t seed,
+                        ThreadPool& pool);
   UnsetArray<node_t> leaves_of_all_rows(const Tree& tree, std::size_t n_participating, ThreadPool& pool) const;
 
   std::shared_ptr<const BinnedMatrix> matrix_;
@@ -83,6 +89,7 @@ class TreeGrower {
   double random_strength_;
   std::shared_ptr<const Communicator> workers_;
   bool has_whole_tasks_;
+  bool has_quantized_gradients_;
   RowPartition partition_;
   HistogramPool histograms_;
   UnsetArray<GradientPair> stored_gradients_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "grow/xgboost_rules.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/require.hpp"
@@ -57,6 +58,14 @@ std::pair<NodeSums, NodeSums> XgboostRules::children(const NodeSums& parent, con
   if (sign > 0) left.bounds.upper = right.bounds.lower = middle;
   if (sign < 0) left.bounds.lower = right.bounds.upper = middle;
   return children;
+}
+
+// A leaf that was heavy enough to be split off stays so: one that is lighter by a rounding error would get the weight 0.
+double XgboostRules::renewed_weight(const NodeSums& leaf, const GradientSums& sums) const noexcept {
+  GradientSums own = sums;
+  if (leaf.sums.hessian >= params_.min_child_weight)
+    own.hessian = std::max(own.hessian, static_cast<double>(params_.min_child_weight));
+  return arithmetic_.weight(own, leaf.bounds);
 }
 
 void XgboostRules::record(const NodeSums& parent, const Split& split, node_t at, Tree& tree) const {

@@ -19,6 +19,7 @@ class XgboostRules final : public GrowRules {
   NodeSums root(std::span<const row_t> rows, std::span<const GradientPair> gradients, const Histogram& histogram,
                 const Communicator* workers) const override;
   std::pair<NodeSums, NodeSums> children(const NodeSums& parent, const Split& split) const override;
+  double renewed_weight(const NodeSums& leaf, const GradientSums& sums) const noexcept override;
   double leaf_value(const NodeSums& leaf) const noexcept override {
     return static_cast<float>(leaf.weight) * params_.learning_rate;
   }

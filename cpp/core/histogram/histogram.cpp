@@ -29,15 +29,18 @@ inline void prefetch(const void* address) noexcept {
 struct Pass {
   std::size_t offset, n_bytes;  // of a row
   feature_t first_feature, n_features;
+  std::uint32_t bytes_per_bin;
 };
 
 // Rows that are added to one group of features before the next: the group's slots stay in the first-level cache from
 // row to row, and the rows' bins in the second-level cache from group to group.
 constexpr std::size_t kRowsPerBlock = 256;
 
+// Sums: of gradients, or packed.
+template <typename Sums>
 struct Block {
   const std::uint8_t* data[kRowsPerBlock];  // first bin of the pass in each row
-  GradientSums pairs[kRowsPerBlock];
+  Sums pairs[kRowsPerBlock];
   std::size_t n_rows;
 };
 
@@ -81,13 +84,14 @@ class AheadOfPass {
 };
 
 // Adds a block to neighbouring features, few enough for their addresses to stay in registers. offset: of their bins.
-template <typename Bin, feature_t kFeatures>
-void add_block(const BinnedMatrix& matrix, const Block& block, std::size_t offset, feature_t first_feature,
-               const Ahead& ahead, GradientSums* histogram) noexcept {
-  GradientSums* slots[kFeatures];
-  for (feature_t i = 0; i < kFeatures; ++i) slots[i] = histogram + matrix.slot_offset(first_feature + i);
+// histogram: begins with first_slot.
+template <typename Bin, feature_t kFeatures, typename Sums>
+void add_block(const BinnedMatrix& matrix, const Block<Sums>& block, std::size_t offset, feature_t first_feature,
+               const Ahead& ahead, std::size_t first_slot, Sums* histogram) noexcept {
+  Sums* slots[kFeatures];
+  for (feature_t i = 0; i < kFeatures; ++i) slots[i] = histogram + (matrix.slot_offset(first_feature + i) - first_slot);
   const auto add = [&](std::size_t row) {
-    const GradientSums pair = block.pairs[row];
+    const Sums pair = block.pairs[row];
     Bin bins[kFeatures];
     std::memcpy(bins, block.data[row] + offset, sizeof bins);
     for (feature_t i = 0; i < kFeatures; ++i) slots[i][bins[i]] += pair;
@@ -100,24 +104,26 @@ void add_block(const BinnedMatrix& matrix, const Block& block, std::size_t offse
   for (; row < block.n_rows; ++row) add(row);
 }
 
-template <typename Bin>
+// summand: of a row's pair.
+template <typename Bin, typename Sums, typename Summand>
 void add_rows(const BinnedMatrix& matrix, const Pass& pass, std::span<const row_t> rows,
-              std::span<const GradientPair> gradients, GradientSums* histogram) noexcept {
+              std::span<const GradientPair> gradients, const Summand& summand, std::size_t first_slot,
+              Sums* histogram) noexcept {
   const std::uint8_t* data = matrix.row_data(0) + pass.offset;
-  Block block;
+  Block<Sums> block;
   for (std::size_t begin = 0; begin < rows.size(); begin += block.n_rows) {
     block.n_rows = std::min(kRowsPerBlock, rows.size() - begin);
     for (std::size_t i = 0; i < block.n_rows; ++i) {
       const row_t row = rows[begin + i];
       block.data[i] = data + row * matrix.row_bytes();
-      block.pairs[i] = {gradients[row].gradient, gradients[row].hessian};
+      block.pairs[i] = summand(gradients[row]);
     }
     const auto later = rows.subspan(begin + block.n_rows);
     AheadOfPass ahead(matrix, pass, gradients, later.first(std::min(later.size(), block.n_rows)));
     feature_t feature = 0;
     const auto add = [&]<feature_t kFeatures>() {
       add_block<Bin, kFeatures>(matrix, block, feature * sizeof(Bin), pass.first_feature + feature, ahead.take(),
-                                histogram);
+                                first_slot, histogram);
       feature += kFeatures;
     };
     while (feature + kGroupSize <= pass.n_features) add.template operator()<kGroupSize>();
@@ -146,12 +152,24 @@ void add_sparse_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, st
   }
 }
 
-}  // namespace
+template <typename Sums, typename Summand>
+void add_rows(const BinnedMatrix& matrix, const Pass& pass, std::span<const row_t> rows,
+              std::span<const GradientPair> gradients, const Summand& summand, std::size_t first_slot,
+              Sums* histogram) noexcept {
+  if (pass.bytes_per_bin == 1)
+    add_rows<std::uint8_t>(matrix, pass, rows, gradients, summand, first_slot, histogram);
+  else
+    add_rows<std::uint16_t>(matrix, pass, rows, gradients, summand, first_slot, histogram);
+}
 
-void add_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span<const GradientPair> gradients,
-              std::size_t first_group, std::size_t last_group, std::span<GradientSums> slots) noexcept {
-  if (matrix.is_sparse())
-    return add_sparse_rows(matrix, rows, gradients, slots_of_groups(matrix, first_group, last_group), slots);
+void add_rows(const BinnedMatrix& matrix, const Pass& pass, std::span<const row_t> rows,
+              std::span<const GradientPair> gradients, std::span<GradientSums> slots) noexcept {
+  const auto summand = [](const GradientPair& pair) { return GradientSums{pair.gradient, pair.hessian}; };
+  add_rows(matrix, pass, rows, gradients, summand, 0, slots.data());
+}
+
+template <typename Body>
+void for_each_pass(const BinnedMatrix& matrix, std::size_t first_group, std::size_t last_group, const Body& body) {
   const auto groups = matrix.groups().first(last_group);
   for (std::size_t begin = first_group, end = begin; begin < last_group; begin = end) {
     const BinnedMatrix::Group& first = groups[begin];
@@ -164,12 +182,56 @@ void add_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span
                  kSlotsPerPass;
     };
     for (end = begin + 1; end < last_group && fits(end);) ++end;
-    const Pass pass{first.offset, n_features(end - 1) * first.bytes_per_bin, first.first_feature, n_features(end - 1)};
-    if (first.bytes_per_bin == 1)
-      add_rows<std::uint8_t>(matrix, pass, rows, gradients, slots.data());
-    else
-      add_rows<std::uint16_t>(matrix, pass, rows, gradients, slots.data());
+    const feature_t n_of_pass = n_features(end - 1);
+    body(Pass{first.offset, n_of_pass * first.bytes_per_bin, first.first_feature, n_of_pass, first.bytes_per_bin});
   }
+}
+
+}  // namespace
+
+void add_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span<const GradientPair> gradients,
+              std::size_t first_group, std::size_t last_group, std::span<GradientSums> slots) noexcept {
+  if (matrix.is_sparse())
+    return add_sparse_rows(matrix, rows, gradients, slots_of_groups(matrix, first_group, last_group), slots);
+  for_each_pass(matrix, first_group, last_group,
+                [&](const Pass& pass) { add_rows(matrix, pass, rows, gradients, slots); });
+}
+
+void add_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span<const GradientPair> gradients,
+              const GradientGrid& grid, std::size_t first_group, std::size_t last_group, std::span<PackedSums> room,
+              std::span<GradientSums> slots) noexcept {
+  // Fewer additions a slot gain less than it takes to unpack the sums.
+  constexpr std::size_t kFewestAdditions = 4;
+  if (matrix.is_sparse()) return add_rows(matrix, rows, gradients, first_group, last_group, slots);
+  for_each_pass(matrix, first_group, last_group, [&](const Pass& pass) {
+    const std::size_t first_slot = matrix.slot_offset(pass.first_feature);
+    const std::size_t n_slots = matrix.slot_offset(pass.first_feature + pass.n_features) - first_slot;
+    const auto packed = room.first(n_slots);
+    const auto of_pass = slots.subspan(first_slot, n_slots);
+    for (auto rest = rows; !rest.empty();) {
+      const auto part = rest.first(std::min(rest.size(), GradientGrid::kMostRows));
+      rest = rest.subspan(part.size());
+      if (part.size() * pass.n_features < kFewestAdditions * n_slots) {
+        add_rows(matrix, pass, part, gradients, slots);
+        continue;
+      }
+      std::ranges::fill(packed, PackedSums{0});
+      add_rows(
+          matrix, pass, part, gradients, [&](const GradientPair& pair) { return grid.pack(pair); }, first_slot,
+          packed.data());
+      for (std::size_t slot = 0; slot < n_slots; ++slot) of_pass[slot] += grid.unpack(packed[slot]);
+    }
+  });
+}
+
+std::size_t room_for_packed_sums(const BinnedMatrix& matrix) noexcept {
+  if (matrix.is_sparse()) return 0;
+  std::size_t largest = 0;  // passes have one group, or no more than kSlotsPerPass slots
+  for (std::size_t group = 0; group < matrix.groups().size(); ++group) {
+    const SlotRange range = slots_of_groups(matrix, group, group + 1);
+    largest = std::max(largest, range.end - range.begin);
+  }
+  return std::min(std::max(largest, kSlotsPerPass), matrix.n_slots());
 }
 
 SlotRange slots_of_groups(const BinnedMatrix& matrix, std::size_t first_group, std::size_t last_group) noexcept {

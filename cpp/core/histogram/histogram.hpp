@@ -15,6 +15,7 @@
 #include "base/large_array.hpp"
 #include "base/types.hpp"
 #include "binning/binned_matrix.hpp"
+#include "histogram/gradient_grid.hpp"
 
 namespace mtboost {
 
@@ -37,6 +38,13 @@ struct Histogram {
 // Adds rows to the slots of the groups [first_group, last_group). In the sparse layout unstored values are not added.
 void add_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span<const GradientPair> gradients,
               std::size_t first_group, std::size_t last_group, std::span<GradientSums> slots /* IN-OUT */) noexcept;
+
+// The same of gradients that lie on a grid, to the same bits, in integers where that is faster.
+// room: for sums, room_for_packed_sums(matrix) of them.
+void add_rows(const BinnedMatrix& matrix, std::span<const row_t> rows, std::span<const GradientPair> gradients,
+              const GradientGrid& grid, std::size_t first_group, std::size_t last_group,
+              std::span<PackedSums> room /* OUT */, std::span<GradientSums> slots /* IN-OUT */) noexcept;
+std::size_t room_for_packed_sums(const BinnedMatrix& matrix) noexcept;
 
 // Slots of a range of groups.
 struct SlotRange {
