@@ -95,6 +95,33 @@ def common_stage() -> str:
     return table(head, rows())
 
 
+def quantized_gradients() -> str:
+    """Time and memory relative to runs without rounding: medians; of time least and most."""
+    found = results("quantized_gradients")
+    shapes = {
+        shape: own.pivot(index="turn", columns="method") for shape, own in found.groupby("shape")
+    }
+
+    def rows() -> Iterator[list[str]]:
+        for score in ("plain", "entropy", "variance"):
+            cells = [score]
+            for own in shapes.values():
+                processor, memory = (
+                    own[figure][f"{score}_quantized"] / own[figure][score]
+                    for figure in ("processor", "memory")
+                )
+                cells.append(f"{processor.median():.2f}")
+                cells += [f"{processor.min():.2f}–{processor.max():.2f}", f"{memory.median():.2f}"]
+            yield cells
+
+    head = ["split score"]
+    for shape, own in found.groupby("shape"):
+        n_tasks = SHAPES[shape][2]
+        head += [f"{own['rows'].iloc[0]:,} rows, {n_tasks} tasks: processor time"]
+        head += ["least and most", "memory"]
+    return table(head, rows())
+
+
 def task_splits() -> str:
     """Scores by the penalty, and the standard error of the difference to no task column."""
     found = results("task_splits")
@@ -133,4 +160,4 @@ def symmetric_trees() -> str:
     return table([f"seeds: {found['seed'].nunique()}", *heads, "CatBoost"], rows())
 
 
-TABLES = (split_scores, routes, common_stage, task_splits, symmetric_trees)
+TABLES = (split_scores, routes, common_stage, quantized_gradients, task_splits, symmetric_trees)
