@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 from markdown_tables import gain, plain, results, table
-from scipy.stats import wilcoxon
 from task_comparison import scores_of, verdict
 
 
@@ -76,29 +75,6 @@ def quantile_gains() -> str:
     return table(["loss in % below that of", *names], rows())
 
 
-def nested_signs() -> str:
-    """In how many seeds nested tasks are better than flat ones and than random intercepts."""
-    methods = ("fit nested", "fit flat", "GPBoost nested")
-    found = results("nested_tasks")
-    found = found[found["method"].isin(methods)]
-
-    def rows() -> Iterator[list[str]]:
-        for data, own in found.groupby("data", sort=False):
-            rmse = own["scores"].map(lambda scores: scores.get("rmse", np.nan))
-            by_seed = rmse.groupby([own["seed"], own["method"]]).first().unstack()
-            by_seed = by_seed.reindex(columns=list(methods)).dropna()
-            if len(by_seed) < 2:
-                continue
-            cells = []
-            for other in methods[1:]:
-                gains = by_seed[other] - by_seed[methods[0]]
-                p = wilcoxon(gains).pvalue
-                cells.append(f"{(gains > 0).sum()} of {len(gains)} (p = {plain(p)})")
-            yield [str(data), *cells]
-
-    return table(["seeds with nested tasks ahead of", "flat ones", "GPBoost"], rows())
-
-
 def prior_ratio() -> str:
     """Error with the prior, divided by that without sampling."""
     found = results("feature_priors")
@@ -133,7 +109,6 @@ TABLES = (
     survival_gains,
     ranking_gains,
     quantile_gains,
-    nested_signs,
     prior_ratio,
     default_gains,
 )

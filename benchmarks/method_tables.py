@@ -11,7 +11,7 @@ import pandas as pd
 from intervals import row_of as interval_cells
 from markdown_tables import gain, plain, results, table
 from next_month import table as gains_of_ways
-from scipy.stats import ttest_1samp
+from scipy.stats import ttest_1samp, wilcoxon
 from task_comparison import scores_of
 
 # ---- docs/results.md -----------------------------------------------------------------------------
@@ -117,24 +117,45 @@ def nested_leaves() -> str:
     return _nested("nested leaves", "flat leaves")
 
 
-def _nested(nested: str, flat: str) -> str:
-    methods = (nested, flat, "GPBoost nested")
-    found = results("nested_tasks")
-    found = found[found["method"].isin(methods)]
+def nested_signs() -> str:
+    """In how many seeds nested tasks are better than flat ones and than random intercepts."""
+    methods = ("fit nested", "fit flat", "GPBoost nested")
 
     def rows() -> Iterator[list[str]]:
-        for data, own in found.groupby("data", sort=False):
-            rmse = own["scores"].map(lambda scores: scores.get("rmse", np.nan))
-            by_seed = rmse.groupby([own["seed"], own["method"]]).first().unstack()
-            by_seed = by_seed.reindex(columns=list(methods)).dropna()
-            if len(by_seed) < 2:
-                continue
+        for data, by_seed in _rmse_by_seed(methods):
+            cells = []
+            for other in methods[1:]:
+                gains = by_seed[other] - by_seed[methods[0]]
+                p = wilcoxon(gains).pvalue
+                cells.append(f"{(gains > 0).sum()} of {len(gains)} (p = {plain(p)})")
+            yield [data, *cells]
+
+    return table(["seeds with nested tasks ahead of", "flat ones", "GPBoost"], rows())
+
+
+def _nested(nested: str, flat: str) -> str:
+    methods = (nested, flat, "GPBoost nested")
+
+    def rows() -> Iterator[list[str]]:
+        for data, by_seed in _rmse_by_seed(methods):
             gains = [gain(by_seed[other] - by_seed[nested], 3) for other in methods[1:]]
             means = [f"{by_seed[method].mean():.3f}" for method in methods]
             yield [data, str(len(by_seed)), *means, *gains]
 
     head = ["data", "seeds", nested, flat, "GPBoost nested"]
     return table([*head, "gain over flat", "gain over GPBoost"], rows())
+
+
+def _rmse_by_seed(methods: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield sets of nested tasks, and RMSE of methods, where two seeds have all of them."""
+    found = results("nested_tasks")
+    found = found[found["method"].isin(methods)]
+    for data, own in found.groupby("data", sort=False):
+        rmse = own["scores"].map(lambda scores: scores.get("rmse", np.nan))
+        by_seed = rmse.groupby([own["seed"], own["method"]]).first().unstack()
+        by_seed = by_seed.reindex(columns=list(methods)).dropna()
+        if len(by_seed) >= 2:
+            yield str(data), by_seed
 
 
 def quantiles() -> str:
@@ -413,6 +434,7 @@ TABLES = (
     intervals_two_stage,
     nested_tasks,
     nested_leaves,
+    nested_signs,
     quantiles,
     ranking,
     machines_megabytes,
