@@ -181,6 +181,8 @@ def test_a_level_that_does_not_differ_changes_nothing():
             ([np.zeros(N_TASKS, int), np.arange(N_TASKS)], [of_tasks / 4, 0.75 * of_tasks]),
         )
     )
+    # Variances of 1e-8 move effects by that, times the precision of some forty rows; and their
+    # inverses of 1e8 leave half of the digits.
     assert_allclose(nested.shared, flat.shared, rtol=1e-5)
     assert_allclose(nested.by_level[1], flat.by_level[0], rtol=1e-5, atol=1e-6)
     # A store for each region: both variances add up.

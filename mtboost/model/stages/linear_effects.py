@@ -57,7 +57,7 @@ _MOST_NUMBERS = 5_000_000
 #: Cells of the columns of all rows, which are copied as numbers.
 _MOST_CELLS = 20_000_000
 #: Columns from which on more than one thread helps to invert their matrices.
-_LARGE = 500
+_MANY_COLUMNS = 500
 #: Rounds of the working response, for losses that are not quadratic.
 _WORKING_ROUNDS = 8
 #: Longest step of a row in such a round: where the loss is flat, a Newton step has no bound. Rows
@@ -179,7 +179,7 @@ def fit_linear_effects(
     for place, score in enumerate(scores[1:]):
         z[:, place] = score[leaves[:, 1 + place]]
     names = _names(tasks)
-    with one_blas_thread() if z.shape[1] < _LARGE else nullcontext():
+    with one_blas_thread() if z.shape[1] < _MANY_COLUMNS else nullcontext():
         shared, of_names, hessian = _effects(settings, data, z, Nesting.of(names), others)
     filled, by_task = [], []
     for place, (own, score) in enumerate(zip(steps, scores, strict=True)):

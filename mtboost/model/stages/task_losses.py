@@ -59,10 +59,10 @@ class TaskLosses:
     @classmethod
     def of_metrics(cls, metrics: Sequence[Metric], scales: Float64Array) -> TaskLosses:
         """Return the losses of tasks with a metric each."""
-        places: dict[int, int] = {}
-        codes = [places.setdefault(id(metric), len(places)) for metric in metrics]
-        known = {id(metric): metric for metric in metrics}
-        return cls(tuple(map(known.__getitem__, places)), np.array(codes, np.int64), scales)
+        kinds = {id(metric): metric for metric in metrics}
+        places = {number: place for place, number in enumerate(kinds)}
+        codes = np.array([places[id(metric)] for metric in metrics], np.int64)
+        return cls(tuple(kinds.values()), codes, scales)
 
     @property
     def metrics(self) -> list[Metric]:
