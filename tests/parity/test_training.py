@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training with TaskSplit in either library: what stays the library's, and what is refused.
 
-What is peculiar to one of them: test_xgboost_training.py, test_lightgbm_training.py.
+What is peculiar to one of them: test_xgboost_training.py, test_lightgbm_training.py and the like.
 """
 
 import numpy as np
