@@ -115,7 +115,7 @@ def evaluate(
     greater_is_better: dict[str, bool] = {}
     for code, task_name in enumerate(rows.tasks):
         own = np.flatnonzero((rows.tasks.codes == code) & is_counted)
-        objective = _objective_of(model, task_name)
+        objective = model._objective_of(task_name)
         chosen = _metrics_of(model, task_name) if by_metric is None else by_metric
         options = {"are_classes": is_classification(objective)}
         scores = [make_score(metric, n_bootstrap, seed, **options) for metric in chosen]
@@ -230,18 +230,14 @@ def _read_queries(qid: Any, rows: _Judged) -> Queries:
     return queries
 
 
-def _objective_of(model: FittedTasks, task: TaskName | None) -> str:
-    return model.objective if isinstance(model.objective, str) else model.objective[task]  # type: ignore[index]
-
-
 def _metrics_of(model: FittedTasks, task: TaskName) -> list[str]:
     """Names of the task's validation metric, unless it is the user's, and of usual ones."""
     own = model.metric if isinstance(model.metric, str) else model.metric[task]
     try:
         metric_or_scorer(own, are_classes=True)
     except ParameterError:
-        return default_metrics(_objective_of(model, task), [])
-    return default_metrics(_objective_of(model, task), [own])
+        return default_metrics(model._objective_of(task), [])
+    return default_metrics(model._objective_of(task), [own])
 
 
 def validation_errors(
@@ -299,7 +295,7 @@ def on_label_scale(model: FittedTasks, margins: Any, codes: Any) -> Any:
     """Return probabilities of classes, else predictions, as metrics expect them."""
 
     def response(own: Margins, task: TaskName | None) -> Margins:
-        if not is_classification(_objective_of(model, task)):
+        if not is_classification(model._objective_of(task)):
             return model._response(own, task)
         found = model._probabilities(own, task)
         return found if own.ndim == 2 else found[:, 1]

@@ -72,6 +72,10 @@ class FittedParts:
             return ", shrunk to a constant"
         return f", predictions shrunk by the factor {factor:.2g} towards a constant"
 
+    def _objective_of(self, task: TaskName | None) -> str:
+        """Objective of a task, or that of all."""
+        return self.objective if isinstance(self.objective, str) else self.objective[task]  # type: ignore[index]
+
     def _copy(self, **changes: Any) -> Self:
         """The same with other parts; what a copy adds to its parts does not reach this one."""
         parts = {name: getattr(self, name) for name in self.__dataclass_fields__} | changes

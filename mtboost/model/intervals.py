@@ -105,7 +105,7 @@ def score_dataset(model: FittedTasks, data: Dataset) -> dict[TaskName, Float64Ar
     rows: dict[TaskName, RowsOfTask] = {}
     weight, margin = data.weight, data.base_margin
     for task in data.tasks:
-        if not is_classification(_objective(model, task)):
+        if not is_classification(model._objective_of(task)):
             own = data.tasks.rows(task)
             rows[task] = (
                 data.task_table(task),
@@ -144,13 +144,13 @@ def _check_is_one_number(n_outputs: int) -> None:
 
 
 def _check_are_numbers(model: FittedTasks, tasks: Iterable[TaskName]) -> None:
-    classes = [task for task in tasks if is_classification(_objective(model, task))]
+    classes = [task for task in tasks if is_classification(model._objective_of(task))]
     if classes:
         raise DataError(
             f"Intervals are for labels that are numbers, but those of {listed(classes, 'task')} "
             "are classes: use predict_proba(X)."
         )
-    names = [_objective(model, task) for task in tasks]
+    names = [model._objective_of(task) for task in tasks]
     if any(is_ranking(name) or is_survival(name) for name in names):
         raise DataError(
             "Intervals are for predictions on the scale of labels that are known, which those of "
@@ -182,7 +182,7 @@ def _bounds(
 
     def parts(own: Margins, task: TaskName | None) -> Any:
         means, scales = _means_and_scales(model, own, task)
-        limits = label_range(_objective(model, task))
+        limits = label_range(model._objective_of(task))
         return np.column_stack([means, scales, *(np.full(len(own), each) for each in limits)])
 
     found = model._by_objective(parts, margins, codes)
@@ -199,11 +199,7 @@ def _means_and_scales(
     """Predictions, and the standard deviations of labels up to a factor."""
     means = np.asarray(model._response(margins, task), np.float64)
     options = model.losses[task].options if task in model.losses else model.params
-    return means, standard_deviations(_objective(model, task), means, options)
-
-
-def _objective(model: FittedTasks, task: TaskName | None) -> str:
-    return model.objective if isinstance(model.objective, str) else model.objective[task]  # type: ignore[index]
+    return means, standard_deviations(model._objective_of(task), means, options)
 
 
 def _unit(model: FittedTasks, task: TaskName) -> float:

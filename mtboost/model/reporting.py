@@ -14,6 +14,7 @@ from mtboost.model.contributions import ExplainedTasks
 from mtboost.model.estimates import AnyMetric
 from mtboost.model.evaluation import evaluate
 from mtboost.model.html import model_html
+from mtboost.model.named_objectives import names_of_objectives
 from mtboost.model.page.report import UnseenRows, report_page
 from mtboost.model.plots.history import plot_history
 from mtboost.model.predictions import UnknownTask
@@ -61,9 +62,7 @@ class ReportedTasks(ExplainedTasks):
 
     def _repr_html_(self) -> str:
         strategy = "auto" if any(own.sharing for own in self.reports.values()) else "two-stage"
-        objectives = dict.fromkeys(
-            [self.objective] if isinstance(self.objective, str) else self.objective.values()
-        )
+        objectives = names_of_objectives(self.objective)
         n_rounds = self._library.n_rounds(self.common)
         title = (
             f"MultiTaskModel of {self.backend}: {', '.join(objectives)}, {len(self.tasks)} tasks, "

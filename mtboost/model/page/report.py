@@ -22,6 +22,7 @@ from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, MissingDependencyError, ModelFormatError, UnsupportedError
 from mtboost.model.contributions import ExplainedTasks
 from mtboost.model.evaluation import ALL_TASKS
+from mtboost.model.named_objectives import names_of_objectives
 from mtboost.model.page.elements import (
     Child,
     Element,
@@ -134,20 +135,13 @@ def report_page(
 # ---- header --------------------------------------------------------------------------------------
 
 
-def _objectives(model: FittedTasks) -> list[str]:
-    names = [model.objective] if isinstance(model.objective, str) else model.objective.values()
-    return list(dict.fromkeys(names))
-
-
 def _strategy(model: FittedTasks) -> str:
     return "auto" if any(report.sharing for report in model.reports.values()) else "two-stage"
 
 
 def _kind(model: FittedTasks) -> str:
-    return (
-        f"Multi-task model of {model.backend}, {', '.join(_objectives(model))}, strategy "
-        f"{_strategy(model)!r}"
-    )
+    objectives = ", ".join(names_of_objectives(model.objective))
+    return f"Multi-task model of {model.backend}, {objectives}, strategy {_strategy(model)!r}"
 
 
 def _facts(model: FittedTasks) -> Element:
@@ -557,7 +551,7 @@ def _settings(model: FittedTasks, parts: Mapping[str, Any]) -> list[Child]:
     metrics = [model.metric] if isinstance(model.metric, str) else model.metric.values()
     facts = {
         "strategy": _strategy(model),
-        "objective": ", ".join(_objectives(model)),
+        "objective": ", ".join(names_of_objectives(model.objective)),
         "validation metric": ", ".join(dict.fromkeys(metrics)),
         "task column": "none" if model.task_column is None else str(model.task_column),
         "rounds of the common model": f"{trees.n_rounds:,}",

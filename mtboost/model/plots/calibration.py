@@ -161,8 +161,7 @@ def plot_calibration(
 
 
 def _is_binary(model: Any, task: TaskName) -> bool:
-    objective = model.objective if isinstance(model.objective, str) else model.objective[task]
-    return is_classification(objective)
+    return is_classification(model._objective_of(task))
 
 
 def reliability(
