@@ -11,8 +11,6 @@ from libraries import LIBRARIES
 from mtboost import MultiTaskClassifier, MultiTaskRegressor
 from mtboost.errors import ParameterError
 
-# Plain boosting without a task
-
 DEFAULTS = {"max_depth": 4, "learning_rate": 0.1}
 
 

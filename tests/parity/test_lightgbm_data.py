@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of table that LightGBM reads gives the booster of its own training."""
+"""Training on each kind of table that LightGBM reads: equal boosters with and without TaskSplit."""
 
 import lightgbm as lgb
 import numpy as np
