@@ -2,37 +2,45 @@
 #include "split/score_search.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
-#include <tuple>
+#include <numeric>
 #include <utility>
 
 namespace mtboost {
 namespace {
 
-std::vector<PresentTask> present_tasks(const NodeToSplit& node, const TaskRows& tasks) {
-  std::vector<PresentTask> present;
+// All that are present, in their order, or the best order for bounds: without tasks of one row, since no split has rows of
+// them on both sides. Those with a layer come first: they cost least. Then small ones; of about equal size (the same power
+// of 2) in their order.
+std::vector<PresentTask> list_tasks(const NodeToSplit& node, const TaskRows& tasks, bool all_in_order,
+                                    task_t& n_present /* OUT */) {
+  struct Slice {
+    task_t task;
+    row_t first, n_rows;
+  };
+  constexpr std::size_t kClasses = std::numeric_limits<row_t>::digits + 1;
+  const auto class_of = [&](const Slice& slice) -> std::size_t {
+    return all_in_order || !node.histogram->layer(slice.task).empty() ? 0 : std::bit_width(slice.n_rows);
+  };
+  std::vector<Slice> slices;
+  std::array<std::size_t, kClasses + 1> places{};  // of the next task of each class
+  n_present = 0;
   for_each_task(tasks, node.rows, [&](task_t task, std::span<const row_t> rows) {
-    present.push_back({task, rows, node.histogram->layer(task)});
+    ++n_present;
+    if (rows.size() == 1 && !all_in_order) return;
+    const Slice slice{task, static_cast<row_t>(rows.data() - node.rows.data()), static_cast<row_t>(rows.size())};
+    slices.push_back(slice);
+    ++places[class_of(slice) + 1];
   });
+  std::partial_sum(places.begin(), places.end(), places.begin());
+  std::vector<PresentTask> present(slices.size());
+  for (const Slice& slice : slices)
+    present[places[class_of(slice)]++] = {slice.task, node.rows.subspan(slice.first, slice.n_rows),
+                                          node.histogram->layer(slice.task)};
   return present;
-}
-
-// Those with a layer first: they cost least. Then small ones first, of equal size in their order. Keys are sorted, since
-// there may be thousands of tasks.
-std::vector<PresentTask> in_order_of_cost(std::span<const PresentTask> tasks) {
-  using Key = std::tuple<bool, row_t, std::uint32_t>;
-  std::vector<Key> keys;
-  keys.reserve(tasks.size());
-  for (const PresentTask& task : tasks) {
-    const auto number = static_cast<std::uint32_t>(keys.size());
-    keys.emplace_back(task.layer.empty(), static_cast<row_t>(task.rows.size()), number);
-  }
-  std::ranges::sort(keys);
-  std::vector<PresentTask> sorted;
-  sorted.reserve(tasks.size());
-  for (const auto& [has_no_layer, n_rows, number] : keys) sorted.push_back(tasks[number]);
-  return sorted;
 }
 
 // How many tasks are known after each stage: those with a layer; of the others those of 1/64 of the rows, of 1/16, of a
@@ -57,6 +65,7 @@ std::vector<std::size_t> make_stages(std::span<const PresentTask> tasks) {
   }
   n_known = tasks.size();
   end_stage();
+  if (ends.empty()) ends.push_back(0);
   return ends;
 }
 
@@ -96,17 +105,12 @@ ScoreSearch::ScoreSearch(const BinnedMatrix& matrix, const NodeToSplit& node, st
                          std::span<GradientPair> own_gradients, SplitScratch& scratch)
     : matrix_(matrix), node_(node), score_(score) {
   if (std::none_of(by_feature.begin(), by_feature.end(), [](const Split& split) { return split.is_found(); })) return;
-  tasks_ = present_tasks(node, tasks);
-  if (tasks_.size() < score.min_tasks()) {
+  tasks_ = list_tasks(node, tasks, score.needs_every_task_gain(), n_present_);
+  if (n_present_ < score.min_tasks()) {
     best_ = best_of_one_task(by_feature, score);
     return;
   }
-  if (score.needs_every_task_gain()) {
-    stages_ = {tasks_.size()};
-  } else {
-    tasks_ = in_order_of_cost(tasks_);
-    stages_ = make_stages(tasks_);
-  }
+  stages_ = score.needs_every_task_gain() ? std::vector{tasks_.size()} : make_stages(tasks_);
   for (PresentTask& task : tasks_) {
     if (!task.layer.empty()) continue;
     task.gradients = own_gradients.first(task.rows.size());
@@ -143,9 +147,9 @@ void ScoreSearch::score_first(const Split& split, std::span<const GradientPair> 
   std::vector<Candidate> candidates;
   scratch.scan->list_candidates(split.rule.feature, node_.bins(matrix_, split.rule.feature), node_.sums, candidates);
   const Candidate candidate{split.gain, split.order, split.rule, split.left, split.right, split.n_left};
-  const auto sums = scratch.task_gains.first_sums(tasks_, gradients, candidate, scratch.scan->category_order());
+  const auto sums = scratch.task_gains.first_sums(tasks_, gradients, candidate, scratch.scan->category_order(), score_);
   if (score_.needs_every_task_gain()) return;
-  score_reached_ = lowered(score_.score(split.gain, sums, static_cast<task_t>(tasks_.size())), split.gain);
+  score_reached_ = lowered(score_.score(split.gain, sums, n_present_), split.gain);
 }
 
 bool ScoreSearch::take_branch(Branch& branch) {
@@ -170,9 +174,8 @@ double ScoreSearch::score_to_beat() const {
 }
 
 double ScoreSearch::bound(double pooled_gain, const TaskGainSums& known, std::size_t n_known) const {
-  const double bound =
-      score_.upper_bound(pooled_gain, known, static_cast<task_t>(n_known), static_cast<task_t>(tasks_.size()));
-  return widened(bound, pooled_gain);
+  const auto n_unknown = static_cast<task_t>(tasks_.size() - n_known);
+  return widened(score_.upper_bound(pooled_gain, known, n_present_ - n_unknown, n_present_), pooled_gain);
 }
 
 void ScoreSearch::list_candidates(Branch& branch, SplitScratch& scratch) const {
@@ -209,12 +212,11 @@ void ScoreSearch::drop_candidates(Branch& branch) const {
 }
 
 std::vector<double> ScoreSearch::scores(Branch& branch, SplitScratch& scratch) const {
-  const auto n_present = static_cast<task_t>(tasks_.size());
   std::vector<double> scores(branch.candidates.size());
   if (!score_.needs_every_task_gain()) {
     learn_stage(branch, scratch);
     for (std::size_t i = 0; i < scores.size(); ++i)
-      scores[i] = score_.score(branch.candidates[i].gain, branch.known[i], n_present);
+      scores[i] = score_.score(branch.candidates[i].gain, branch.known[i], n_present_);
     return scores;
   }
   std::vector<float> pooled_gains;
@@ -222,7 +224,8 @@ std::vector<double> ScoreSearch::scores(Branch& branch, SplitScratch& scratch) c
   const NodeTasks tasks{tasks_, node_.histogram};
   const auto gains = scratch.task_gains.every_gain(tasks, branch.candidates, branch.category_order);
   score_.scores(pooled_gains,
-                {gains.data(), branch.candidates.size(), n_present, static_cast<std::ptrdiff_t>(n_present), 1}, scores);
+                {gains.data(), branch.candidates.size(), n_present_, static_cast<std::ptrdiff_t>(n_present_), 1},
+                scores);
   return scores;
 }
 

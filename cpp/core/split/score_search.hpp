@@ -150,8 +150,9 @@ class ScoreSearch {
   const BinnedMatrix& matrix_;
   const NodeToSplit& node_;
   const SplitScore& score_;
-  std::vector<PresentTask> tasks_;   // in the order in which their gains are computed
-  std::vector<std::size_t> stages_;  // how many tasks are known after each
+  task_t n_present_ = 0;
+  std::vector<PresentTask> tasks_;   // whose gains are computed, in their order; of the others every s^t is 0
+  std::vector<std::size_t> stages_;  // how many of these are known after each
 
   mutable std::mutex mutex_;
   std::vector<Branch> branches_;  // a heap, highest bound first

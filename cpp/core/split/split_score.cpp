@@ -32,7 +32,7 @@ double EntropyScore::score(double pooled_gain, const TaskGainSums& tasks, task_t
 double EntropyScore::upper_bound(double pooled_gain, const TaskGainSums& known, task_t n_known,
                                  task_t n_present) const {
   const double n_unknown = n_present - n_known;
-  return pooled_gain * std::log((known.n_positive > 0 ? std::exp(entropy(known)) : 0.0) + n_unknown);
+  return pooled_gain * std::log(std::max(1.0, (known.n_positive > 0 ? std::exp(entropy(known)) : 0.0) + n_unknown));
 }
 
 VarianceScore::VarianceScore(double beta) : beta_(beta) { require_rate("beta", beta); }

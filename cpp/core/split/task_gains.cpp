@@ -2,12 +2,15 @@
 #include "split/task_gains.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <utility>
 
+#include "base/vector_clones.hpp"
 #include "binning/sparse_column.hpp"
 
 namespace mtboost {
@@ -31,37 +34,33 @@ void TaskGains::number_splits(std::span<const Candidate> candidates, std::span<c
   feature_ = candidates.front().rule.feature;
   kind_ = candidates.front().rule.kind;
   any_missing_in_a_ = any_missing_in_b_ = false;
-  std::vector<bin_t> positions;
-  positions.reserve(candidates.size());
+  const bin_t n_bins = matrix_.edges().n_bins(feature_);
+  // By position: the number of splits at it or below.
+  n_splits_at_.assign(n_bins + 1, 0);
   for (const Candidate& candidate : candidates) {
-    positions.push_back(candidate.rule.position);
+    n_splits_at_[candidate.rule.position] = 1;
     (candidate.rule.missing_in_a() ? any_missing_in_a_ : any_missing_in_b_) = true;
   }
-  std::sort(positions.begin(), positions.end());
-  positions.erase(std::unique(positions.begin(), positions.end()), positions.end());
-  n_splits_ = static_cast<std::uint32_t>(positions.size());
+  std::inclusive_scan(n_splits_at_.begin(), n_splits_at_.end(), n_splits_at_.begin());
+  n_splits_ = n_splits_at_.back();
   split_of_candidate_.clear();
   for (const Candidate& candidate : candidates)
-    split_of_candidate_.push_back(static_cast<std::uint32_t>(
-        std::lower_bound(positions.begin(), positions.end(), candidate.rule.position) - positions.begin()));
+    split_of_candidate_.push_back(n_splits_at_[candidate.rule.position] - 1);
 
   // Segment n_splits_ is "in no side A", segment n_splits_ + 1 is "missing".
-  const bin_t n_bins = matrix_.edges().n_bins(feature_);
-  segment_of_bin_.assign(n_bins + 1, n_splits_);
-  segment_of_bin_[n_bins] = n_splits_ + 1;
-  if (kind_ == SplitKind::one_hot) {
-    for (std::uint32_t split = 0; split < n_splits_; ++split) segment_of_bin_[positions[split]] = split;
+  if (kind_ == SplitKind::ordered) {
+    segment_of_bin_.assign(n_splits_at_.begin(), n_splits_at_.end());
+  } else if (kind_ == SplitKind::one_hot) {
+    segment_of_bin_.assign(n_bins + 1, n_splits_);
+    for (const Candidate& candidate : candidates)
+      segment_of_bin_[candidate.rule.position] = n_splits_at_[candidate.rule.position] - 1;
   } else {
-    std::uint32_t segment = 0;
     // Categories that are not in the order go where missing values go.
-    if (kind_ == SplitKind::partition) std::fill_n(segment_of_bin_.begin(), n_bins, n_splits_ + 1);
-    const auto n_places = kind_ == SplitKind::partition ? static_cast<bin_t>(category_order.size()) : n_bins;
-    for (bin_t place = 0; place < n_places; ++place) {
-      while (segment < n_splits_ && positions[segment] <= place) ++segment;
-      const bin_t bin = kind_ == SplitKind::partition ? category_order[place] : place;
-      segment_of_bin_[bin] = segment;
-    }
+    segment_of_bin_.assign(n_bins + 1, n_splits_ + 1);
+    for (bin_t place = 0; place < category_order.size(); ++place)
+      segment_of_bin_[category_order[place]] = n_splits_at_[place];
   }
+  segment_of_bin_[n_bins] = n_splits_ + 1;
   bins_.resize(n_bins + 1);
   segments_.assign(n_splits_ + 2, {});
   is_filled_.assign((n_splits_ + 2 + 7) / 8 * 8, 0);
@@ -70,18 +69,22 @@ void TaskGains::number_splits(std::span<const Candidate> candidates, std::span<c
 
 // Few splits are left where many have been dropped, and they tend to lie at one end of the feature. The rows between need
 // not be added up then: their sum is what the others leave of the task's.
-void TaskGains::find_heavy_segment(const Histogram& histogram) {
+void TaskGains::find_heavy_segment(const NodeTasks& node) {
+  heavy_segment_ = n_splits_ + 2;
+  const auto is_small = [](const PresentTask& task) { return task.rows.size() <= kFewRows; };
+  if (matrix_.is_sparse() || std::ranges::all_of(node.tasks, is_small)) return;
   constexpr double kMost = 0.9;  // measured: below it, telling the rows apart costs what their additions would
   std::vector<double> hessians(n_splits_ + 2, 0.0);
   double total = 0.0;
   const std::size_t offset = matrix_.slot_offset(feature_);
   for (bin_t bin = 0; bin < matrix_.edges().n_bins(feature_); ++bin) {
-    const double hessian = histogram.pooled[offset + bin].hessian;
+    const double hessian = node.histogram->pooled[offset + bin].hessian;
     hessians[segment_of_bin_[bin]] += hessian;
     total += hessian;
   }
   const auto heaviest = std::max_element(hessians.begin(), hessians.end() - 1);
-  heavy_segment_ = *heaviest > kMost * total ? static_cast<std::uint32_t>(heaviest - hessians.begin()) : n_splits_ + 2;
+  if (*heaviest <= kMost * total) return;
+  heavy_segment_ = static_cast<std::uint32_t>(heaviest - hessians.begin());
   heavy_begin_ = heavy_end_ = 0;
   if (kind_ != SplitKind::ordered) return;
   const auto range = std::equal_range(segment_of_bin_.begin(), segment_of_bin_.end(), heavy_segment_);
@@ -90,8 +93,10 @@ void TaskGains::find_heavy_segment(const Histogram& histogram) {
 }
 
 TaskGainSums TaskGains::first_sums(std::span<PresentTask> tasks, std::span<const GradientPair> gradients,
-                                   const Candidate& candidate, std::span<const bin_t> category_order) {
+                                   const Candidate& candidate, std::span<const bin_t> category_order,
+                                   const SplitScore& score) {
   number_splits(std::span(&candidate, 1), category_order);
+  const bool with_positives = score.needs_positive_sums();
   const bool missing_in_a = candidate.rule.missing_in_a();
   is_in_a_.clear();
   for (const std::uint32_t segment : segment_of_bin_)
@@ -99,7 +104,8 @@ TaskGainSums TaskGains::first_sums(std::span<PresentTask> tasks, std::span<const
   TaskGainSums sums{};
   const auto add = [&](const Piece&, float gain) {
     const double s = gain;
-    sums += {s, s * s, gain > 0.0f ? s : 0.0, gain > 0.0f ? s * std::log(s) : 0.0, gain > 0.0f ? 1 : 0};
+    sums += with_positives && gain > 0.0f ? TaskGainSums{s, s * s, s, s * std::log(s), 1}
+                                          : TaskGainSums{s, s * s, 0.0, 0.0, 0};
   };
   for (std::uint32_t task_index = 0; task_index < tasks.size(); ++task_index) {
     PresentTask& task = tasks[task_index];
@@ -159,15 +165,21 @@ void TaskGains::sum_sides(PresentTask& task, std::span<const GradientPair> gradi
 template <typename Sink>
 void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
   const bool has_table = !node.table.empty();
-  if (!has_table) find_heavy_segment(*node.histogram);
-  for (std::uint32_t task_index = 0; task_index < node.tasks.size(); ++task_index) {
-    const PresentTask& task = node.tasks[task_index];
-    if (task.rows.size() == 1) continue;  // no split has rows of it on both sides
-    if (has_table)
-      take_segments(node.table.subspan(task_index * segments_.size(), segments_.size()));
-    else
+  if (!has_table) find_heavy_segment(node);
+  const auto n_tasks = static_cast<std::uint32_t>(node.tasks.size());
+  for (std::uint32_t begin = 0, end = 0; begin < n_tasks; begin = end) {
+    const PresentTask& task = node.tasks[begin];
+    end = begin + 1;
+    if (has_table) {
+      take_segments(node.table.subspan(begin * segments_.size(), segments_.size()));
+      emit(task, begin, sink);
+    } else if (has_few_rows(task)) {
+      while (end < n_tasks && end < begin + kFewTasks && has_few_rows(node.tasks[end])) ++end;
+      emit_few_rows(node, begin, end, sink);
+    } else {
       sum_task(task);
-    emit(task, task_index, sink);
+      emit(task, begin, sink);
+    }
   }
   flush(sink);
 }
@@ -179,7 +191,7 @@ std::size_t TaskGains::count_segments(std::span<const Candidate> candidates, std
 
 void TaskGains::add_segments(const NodeTasks& node, std::span<const std::uint32_t> places,
                              std::span<GradientSums> table) {
-  find_heavy_segment(*node.histogram);
+  find_heavy_segment(node);
   for (std::size_t i = 0; i < node.tasks.size(); ++i) {
     sum_task(node.tasks[i]);
     const auto sums = table.subspan(places[i] * segments_.size(), segments_.size());
@@ -207,31 +219,11 @@ void TaskGains::take_segments(std::span<const GradientSums> sums) {
 
 template <typename Bin>
 void TaskGains::sum_dense_rows(const PresentTask& task) {
-  if (task.rows.size() <= kFewRows) return list_few_rows<Bin>(task);
   if (heavy_segment_ <= n_splits_)
     sum_light_rows<Bin>(task);
   else
     sum_rows<Bin>(task);
   list_filled();
-}
-
-// With few rows the segments are sorted as they come, without reading all flags.
-template <typename Bin>
-void TaskGains::list_few_rows(const PresentTask& task) {
-  const BinsOfRows<Bin> bins(matrix_.column(feature_));
-  std::uint32_t segments[kFewRows];
-  std::size_t n_segments = 0;
-  for (std::size_t i = 0; i < task.rows.size(); ++i) {
-    const std::uint32_t segment = segment_of_bin_[bins[task.rows[i]]];
-    segments_[segment] += {task.gradients[i].gradient, task.gradients[i].hessian};
-    std::size_t place = n_segments;
-    while (place > 0 && segments[place - 1] > segment) --place;
-    if (place > 0 && segments[place - 1] == segment) continue;
-    std::copy_backward(segments + place, segments + n_segments, segments + n_segments + 1);
-    segments[place] = segment;
-    ++n_segments;
-  }
-  filled_.assign(segments, segments + n_segments);
 }
 
 // Moves the flags of filled segments into a list, ascending.
@@ -337,6 +329,78 @@ void TaskGains::sum_sparse_rows(const PresentTask& task) {
   list_filled();
 }
 
+bool TaskGains::has_few_rows(const PresentTask& task) const noexcept {
+  return task.rows.size() <= kFewRows && task.layer.empty() && !matrix_.is_sparse() && kind_ != SplitKind::one_hot;
+}
+
+// Tasks of few rows, many at a time: first the segments of all their rows, so that no load waits for a jump that was
+// guessed wrong.
+template <typename Sink>
+void TaskGains::emit_few_rows(const NodeTasks& node, std::uint32_t begin, std::uint32_t end, Sink&& sink) {
+  if (matrix_.column(feature_).bytes_per_bin == 1)
+    find_segments<std::uint8_t>(node.tasks.subspan(begin, end - begin));
+  else
+    find_segments<std::uint16_t>(node.tasks.subspan(begin, end - begin));
+  std::span<const std::uint32_t> segments(few_segments_);
+  for (std::uint32_t task_index = begin; task_index < end; ++task_index) {
+    const PresentTask& task = node.tasks[task_index];
+    emit_sorted_rows(task, task_index, segments.first(task.rows.size()), sink);
+    segments = segments.subspan(task.rows.size());
+  }
+}
+
+template <typename Bin>
+void TaskGains::find_segments(std::span<const PresentTask> tasks) {
+  const BinsOfRows<Bin> bins(matrix_.column(feature_));
+  std::uint32_t* next = few_segments_;
+  for (const PresentTask& task : tasks)
+    for (const row_t row : task.rows) *next++ = segment_of_bin_[bins[row]];
+}
+
+// The pieces of one task, row by row in ascending order of segment. No jump depends on the rows' order: pieces without a
+// split are overwritten by the next.
+template <typename Sink>
+void TaskGains::emit_sorted_rows(const PresentTask& task, std::uint32_t task_index,
+                                 std::span<const std::uint32_t> segments, Sink&& sink) {
+  if (n_waiting_ + 2 * (kFewRows + 1) > kBatch) flush(sink);
+  // Segment and row as one number; its rank is the number of smaller ones.
+  std::int32_t keys[kFewRows], ranks[kFewRows]{}, sorted[kFewRows];
+  for (std::size_t i = 0; i < kFewRows; ++i)
+    keys[i] = i < segments.size() ? static_cast<std::int32_t>(segments[i] * kFewRows + i)
+                                  : std::numeric_limits<std::int32_t>::max();
+  for (std::size_t i = 0; i < kFewRows; ++i)
+    for (std::size_t j = 0; j < kFewRows; ++j) ranks[j] += keys[i] < keys[j];
+  for (std::size_t i = 0; i < segments.size(); ++i) sorted[ranks[i]] = keys[i];
+  const auto segment_of = [&](std::size_t i) {
+    return static_cast<std::uint32_t>(sorted[i]) / std::uint32_t{kFewRows};
+  };
+  const auto sums_of = [&](std::size_t i) {
+    const GradientPair& pair = task.gradients[static_cast<std::size_t>(sorted[i]) % kFewRows];
+    return GradientSums{pair.gradient, pair.hessian};
+  };
+  std::size_t n_known = segments.size();  // rows without a missing value
+  GradientSums missing{};
+  while (n_known > 0 && segment_of(n_known - 1) == n_splits_ + 1) missing += sums_of(--n_known);
+  const auto emit_direction = [&](std::uint32_t direction) {
+    GradientSums a = direction == 2 ? missing : GradientSums{};
+    bool a_has_rows = direction == 2;
+    std::uint32_t first = 0;
+    for (std::size_t i = 0; i < n_known; ++i) {
+      const std::uint32_t last = std::min(segment_of(i), n_splits_);
+      write_piece(task, {first, last, task_index, direction}, a);
+      n_waiting_ += static_cast<std::size_t>(a_has_rows & (first < last));
+      a += sums_of(i);
+      a_has_rows = true;
+      first = last;
+    }
+    write_piece(task, {first, n_splits_, task_index, direction}, a);
+    n_waiting_ += static_cast<std::size_t>((direction == 1) & a_has_rows & (first < n_splits_));
+  };
+  if (n_known == segments.size()) return emit_direction(0);
+  if (any_missing_in_b_) emit_direction(1);
+  if (any_missing_in_a_) emit_direction(2);
+}
+
 // The pieces of one task from its filled segments, which are empty again afterwards.
 template <typename Sink>
 void TaskGains::emit(const PresentTask& task, std::uint32_t task_index, Sink&& sink) {
@@ -388,8 +452,7 @@ void TaskGains::emit_direction(const PresentTask& task, std::uint32_t task_index
   if (b_has_missing && a_has_rows && begin < n_splits_) push(task, {begin, n_splits_, task_index, direction}, a, sink);
 }
 
-template <typename Sink>
-void TaskGains::push(const PresentTask& task, Piece piece, const GradientSums& a, Sink&& sink) {
+void TaskGains::write_piece(const PresentTask& task, const Piece& piece, const GradientSums& a) noexcept {
   const GradientSums b = task.sums - a;
   piece_[n_waiting_] = piece;
   a_gradient_[n_waiting_] = a.gradient;
@@ -397,19 +460,28 @@ void TaskGains::push(const PresentTask& task, Piece piece, const GradientSums& a
   b_gradient_[n_waiting_] = b.gradient;
   b_hessian_[n_waiting_] = b.hessian;
   node_gain_[n_waiting_] = task.gain;
+}
+
+template <typename Sink>
+void TaskGains::push(const PresentTask& task, const Piece& piece, const GradientSums& a, Sink&& sink) {
+  write_piece(task, piece, a);
   if (++n_waiting_ == kBatch) flush(sink);
+}
+
+MTBOOST_VECTOR_CLONES
+void TaskGains::find_waiting_gains() noexcept {
+  const auto waiting = [this](auto& of_pieces) { return std::span(of_pieces).first(n_waiting_); };
+  free_gain_.of_many(waiting(a_gradient_), waiting(a_hessian_), waiting(a_gain_));
+  free_gain_.of_many(waiting(b_gradient_), waiting(b_hessian_), waiting(b_gain_));
+  for (std::size_t i = 0; i < n_waiting_; ++i) gain_[i] = (a_gain_[i] + b_gain_[i]) - node_gain_[i];
 }
 
 template <typename Sink>
 void TaskGains::flush(Sink&& sink) {
-  const auto waiting = [this](auto& of_pieces) { return std::span(of_pieces).first(n_waiting_); };
-  free_gain_.of_many(waiting(a_gradient_), waiting(a_hessian_), waiting(a_gain_));
-  free_gain_.of_many(waiting(b_gradient_), waiting(b_hessian_), waiting(b_gain_));
-  for (std::size_t i = 0; i < n_waiting_; ++i) {
-    const float gain = (a_gain_[i] + b_gain_[i]) - node_gain_[i];
+  find_waiting_gains();
+  for (std::size_t i = 0; i < n_waiting_; ++i)
     // λ = 0 and a side whose hessians are all 0: no number, no gain.
-    if (gain != 0.0f && std::isfinite(gain)) sink(piece_[i], gain);
-  }
+    if (gain_[i] != 0.0f && std::isfinite(gain_[i])) sink(piece_[i], gain_[i]);
   n_waiting_ = 0;
 }
 
@@ -417,8 +489,11 @@ std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<c
                                               std::span<const bin_t> category_order, const SplitScore& score) {
   number_splits(candidates, category_order);
   const bool with_moments = score.needs_moments(), with_positives = score.needs_positive_sums();
-  for (auto& moments : moments_) moments.assign(n_splits_ + 1, {});
-  for (auto& positives : positives_) positives.assign(n_splits_ + 1, {});
+  const std::array<bool, 3> has_direction{true, any_missing_in_b_, any_missing_in_a_};
+  for (std::size_t direction = 0; direction < 3; ++direction) {
+    if (has_direction[direction] && with_moments) moments_[direction].assign(n_splits_ + 1, {});
+    if (has_direction[direction] && with_positives) positives_[direction].assign(n_splits_ + 1, {});
+  }
   // Most pieces begin where the one before ends: there the change from one to the other is added, in one step.
   Piece open{0, 0, 0, 0};
   Moments open_moments{};
@@ -446,18 +521,20 @@ std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<c
     change_to(piece, {s, s * s}, with_positives && gain > 0.0f ? Positives{s, s * std::log(s), 1.0} : Positives{});
   });
   change_to({n_splits_, n_splits_, 0, 0}, {}, {});
-  for (int direction = 0; direction < 3; ++direction) {
-    for (std::uint32_t split = 1; split < n_splits_; ++split) {
-      moments_[direction][split].add(moments_[direction][split - 1], 1.0);
-      positives_[direction][split].add(positives_[direction][split - 1], 1.0);
-    }
+  const auto sum_up = [](auto& differences) {
+    for (std::size_t split = 1; split < differences.size(); ++split)
+      differences[split].add(differences[split - 1], 1.0);
+  };
+  for (std::size_t direction = 0; direction < 3; ++direction) {
+    if (has_direction[direction] && with_moments) sum_up(moments_[direction]);
+    if (has_direction[direction] && with_positives) sum_up(positives_[direction]);
   }
   sums_.assign(candidates.size(), {});
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const std::uint32_t split = split_of_candidate_[i];
     for (const int direction : {0, candidates[i].rule.missing_in_a() ? 2 : 1}) {
-      const Moments& moments = moments_[direction][split];
-      const Positives& positives = positives_[direction][split];
+      const Moments moments = with_moments ? moments_[direction][split] : Moments{};
+      const Positives positives = with_positives ? positives_[direction][split] : Positives{};
       sums_[i] += {moments.sum, moments.sum_of_squares, positives.sum, positives.log_sum,
                    static_cast<std::int32_t>(positives.number)};
     }

@@ -42,7 +42,7 @@ class TaskGains {
   // split, which needs no visit more. gradients: of all stored rows.
   TaskGainSums first_sums(std::span<PresentTask> tasks /* OUT: gradients, sums, gain */,
                           std::span<const GradientPair> gradients, const Candidate& candidate,
-                          std::span<const bin_t> category_order);
+                          std::span<const bin_t> category_order, const SplitScore& score);
 
   // Sums over tasks for each of `splits`, in their order; those the score does not need stay 0. category_order: see
   // FeatureScan, for partition candidates.
@@ -87,16 +87,22 @@ class TaskGains {
   void number_splits(std::span<const Candidate> candidates, std::span<const bin_t> category_order);
   template <typename Sink>
   void for_each_piece(const NodeTasks& node, Sink&& sink);
+  bool has_few_rows(const PresentTask& task) const noexcept;
+  template <typename Bin>
+  void find_segments(std::span<const PresentTask> tasks);
+  template <typename Sink>
+  void emit_few_rows(const NodeTasks& node, std::uint32_t begin, std::uint32_t end, Sink&& sink);
+  template <typename Sink>
+  void emit_sorted_rows(const PresentTask& task, std::uint32_t task_index, std::span<const std::uint32_t> segments,
+                        Sink&& sink);
   template <typename Bin>
   void sum_sides(PresentTask& task /* OUT: gradients, sums */, std::span<const GradientPair> gradients);
   void sum_task(const PresentTask& task);
   void take_segments(std::span<const GradientSums> sums);
   void sum_layer(std::span<const GradientSums> slots, const GradientSums& task_sums);
-  void find_heavy_segment(const Histogram& histogram);
+  void find_heavy_segment(const NodeTasks& node);
   template <typename Bin>
   void sum_dense_rows(const PresentTask& task);
-  template <typename Bin>
-  void list_few_rows(const PresentTask& task);
   template <typename Bin>
   void sum_rows(const PresentTask& task);
   template <typename Bin>
@@ -113,7 +119,9 @@ class TaskGains {
   void emit_direction(const PresentTask& task, std::uint32_t task_index, std::span<const std::uint32_t> filled,
                       std::uint32_t direction, const GradientSums& missing, Sink&& sink);
   template <typename Sink>
-  void push(const PresentTask& task, Piece piece, const GradientSums& a, Sink&& sink);
+  void push(const PresentTask& task, const Piece& piece, const GradientSums& a, Sink&& sink);
+  void write_piece(const PresentTask& task, const Piece& piece, const GradientSums& a) noexcept;
+  void find_waiting_gains() noexcept;
   template <typename Sink>
   void flush(Sink&& sink);
 
@@ -123,7 +131,8 @@ class TaskGains {
   feature_t feature_ = 0;
   SplitKind kind_ = SplitKind::ordered;
   bool any_missing_in_a_ = false, any_missing_in_b_ = false;
-  std::uint32_t n_splits_ = 0;  // distinct positions
+  std::uint32_t n_splits_ = 0;              // distinct positions
+  std::vector<std::uint32_t> n_splits_at_;  // by position: at it or below
   std::vector<std::uint32_t> split_of_candidate_;
   std::vector<std::uint32_t> segment_of_bin_;
   std::vector<double> is_in_a_;            // by bin: 1 on side A of the only split, else 0
@@ -138,14 +147,15 @@ class TaskGains {
   std::vector<TaskGainSums> sums_;
   std::vector<float> every_gain_;
 
-  static constexpr std::size_t kFewRows = 8;
+  static constexpr std::size_t kFewRows = 8, kFewTasks = 32;
+  std::uint32_t few_segments_[kFewTasks * kFewRows];
 
   // Pieces wait here until there are enough for vector instructions.
   static constexpr std::size_t kBatch = 256;
   std::size_t n_waiting_ = 0;
   Piece piece_[kBatch];
   double a_gradient_[kBatch], a_hessian_[kBatch], b_gradient_[kBatch], b_hessian_[kBatch];
-  float node_gain_[kBatch], a_gain_[kBatch], b_gain_[kBatch];
+  float node_gain_[kBatch], a_gain_[kBatch], b_gain_[kBatch], gain_[kBatch];
 };
 
 }  // namespace mtboost
