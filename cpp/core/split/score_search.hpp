@@ -121,6 +121,11 @@ class ScoreSearch {
   Split take_best() { return std::move(best_); }
 
  private:
+  // How many of pairs_ and tasks_ are known after a stage.
+  struct Stage {
+    std::size_t n_pairs = 0, n_tasks = 0;
+    bool operator==(const Stage&) const = default;
+  };
   struct Branch {
     double bound = 0.0;  // no split of it scores higher
     feature_t feature = 0;
@@ -131,6 +136,9 @@ class ScoreSearch {
   };
   static bool has_lower_bound(const Branch& a, const Branch& b) noexcept { return a.bound < b.bound; }
 
+  void list_tasks(const TaskRows& tasks);
+  void list_tasks_in_order(const TaskRows& tasks);
+  void list_stages();
   bool take_branch(Branch& branch /* OUT */);
   void put_back(Branch branch);
   void score_first(const Split& split, std::span<const GradientPair> gradients, SplitScratch& scratch);
@@ -138,21 +146,23 @@ class ScoreSearch {
   void learn_stage(Branch& branch, SplitScratch& scratch) const;
   void drop_candidates(Branch& branch) const;
   std::vector<double> scores(Branch& branch, SplitScratch& scratch) const;
-  double bound(double pooled_gain, const TaskGainSums& known, std::size_t n_known) const;
+  double bound(double pooled_gain, const TaskGainSums& known, const Stage& stage) const;
   double score_to_beat() const;
   double best_score() const noexcept {
     return best_.is_found() ? std::max(best_.score, score_reached_) : score_reached_;
   }
-  std::size_t n_known(const Branch& branch) const noexcept {
-    return branch.n_stages == 0 ? 0 : stages_[branch.n_stages - 1];
+  Stage stage_of(const Branch& branch) const noexcept {
+    return branch.n_stages == 0 ? Stage{} : stages_[branch.n_stages - 1];
   }
 
   const BinnedMatrix& matrix_;
   const NodeToSplit& node_;
   const SplitScore& score_;
   task_t n_present_ = 0;
-  std::vector<PresentTask> tasks_;   // whose gains are computed, in their order; of the others every s^t is 0
-  std::vector<std::size_t> stages_;  // how many of these are known after each
+  // Tasks in the order in which their gains are computed: those with two rows, and larger ones. s^t of others is always 0.
+  std::vector<PairTask> pairs_;
+  std::vector<PresentTask> tasks_;
+  std::vector<Stage> stages_;
 
   mutable std::mutex mutex_;
   std::vector<Branch> branches_;  // a heap, highest bound first

@@ -92,20 +92,19 @@ void TaskGains::find_heavy_segment(const NodeTasks& node) {
   heavy_end_ = static_cast<bin_t>(range.second - segment_of_bin_.begin());
 }
 
-TaskGainSums TaskGains::first_sums(std::span<PresentTask> tasks, std::span<const GradientPair> gradients,
-                                   const Candidate& candidate, std::span<const bin_t> category_order,
-                                   const SplitScore& score) {
-  number_splits(std::span(&candidate, 1), category_order);
+TaskGainSums TaskGains::first_sums(std::span<PresentTask> tasks, std::span<const PairTask> pairs,
+                                   std::span<const GradientPair> gradients, const Candidate& candidate,
+                                   std::span<const bin_t> category_order, const SplitScore& score) {
+  TaskGainSums total = sums({{}, nullptr, {}, pairs}, std::span(&candidate, 1), category_order, score).front();
   const bool with_positives = score.needs_positive_sums();
   const bool missing_in_a = candidate.rule.missing_in_a();
   is_in_a_.clear();
   for (const std::uint32_t segment : segment_of_bin_)
     is_in_a_.push_back(segment == 0 || (segment == n_splits_ + 1 && missing_in_a) ? 1.0 : 0.0);
-  TaskGainSums sums{};
   const auto add = [&](const Piece&, float gain) {
     const double s = gain;
-    sums += with_positives && gain > 0.0f ? TaskGainSums{s, s * s, s, s * std::log(s), 1}
-                                          : TaskGainSums{s, s * s, 0.0, 0.0, 0};
+    total += with_positives && gain > 0.0f ? TaskGainSums{s, s * s, s, s * std::log(s), 1}
+                                           : TaskGainSums{s, s * s, 0.0, 0.0, 0};
   };
   for (std::uint32_t task_index = 0; task_index < tasks.size(); ++task_index) {
     PresentTask& task = tasks[task_index];
@@ -128,7 +127,7 @@ TaskGainSums TaskGains::first_sums(std::span<PresentTask> tasks, std::span<const
     emit(task, task_index, add);
   }
   flush(add);
-  return sums;
+  return total;
 }
 
 // In four lanes, without a jump: no addition waits for the one before, or for a bin.
@@ -165,7 +164,7 @@ void TaskGains::sum_sides(PresentTask& task, std::span<const GradientPair> gradi
 template <typename Sink>
 void TaskGains::for_each_piece(const NodeTasks& node, Sink&& sink) {
   const bool has_table = !node.table.empty();
-  if (!has_table) find_heavy_segment(node);
+  if (!has_table && !node.tasks.empty()) find_heavy_segment(node);
   const auto n_tasks = static_cast<std::uint32_t>(node.tasks.size());
   for (std::uint32_t begin = 0, end = 0; begin < n_tasks; begin = end) {
     const PresentTask& task = node.tasks[begin];
@@ -327,6 +326,65 @@ void TaskGains::sum_sparse_rows(const PresentTask& task) {
   });
   if (n_values < task.rows.size()) fill(segment_of_bin_[matrix_.edges().unstored_bin(feature_)], unstored);
   list_filled();
+}
+
+void TaskGains::find_gains(std::span<PairTask> pairs, std::span<const GradientPair> gradients) const noexcept {
+  for (PairTask& pair : pairs) {
+    const auto sums_of = [&](row_t row) { return GradientSums{gradients[row].gradient, gradients[row].hessian}; };
+    const GradientSums a = sums_of(pair.rows[0]), b = sums_of(pair.rows[1]);
+    pair.gain = (free_gain_(a) + free_gain_(b)) - free_gain_(a + b);
+    if (!std::isfinite(pair.gain)) pair.gain = 0.0f;
+    const double r = std::max(pair.gain, 0.0f);
+    pair.log_term = r > 0.0 ? r * std::log(r) : 0.0;
+  }
+}
+
+void TaskGains::add_pairs(std::span<const PairTask> pairs, const SplitScore& score) {
+  if (pairs.empty()) return;
+  if (matrix_.column(feature_).bytes_per_bin == 1)
+    add_pairs<std::uint8_t>(pairs, score);
+  else
+    add_pairs<std::uint16_t>(pairs, score);
+}
+
+template <typename Bin>
+void TaskGains::add_pairs(std::span<const PairTask> pairs, const SplitScore& score) {
+  const BinsOfRows<Bin> bins(matrix_.column(feature_));
+  const bool with_moments = score.needs_moments(), with_positives = score.needs_positive_sums();
+  for (const PairTask& pair : pairs) {
+    const auto [low, high] = std::minmax({segment_of_bin_[bins[pair.rows[0]]], segment_of_bin_[bins[pair.rows[1]]]});
+    if (low == high) continue;
+    const double s = pair.gain;
+    for_each_range(low, high, [&](std::uint32_t first, std::uint32_t last, std::size_t direction) {
+      if (with_moments) {
+        moments_[direction][first].add({s, s * s}, 1.0);
+        moments_[direction][last].add({s, s * s}, -1.0);
+      }
+      if (with_positives && pair.gain > 0.0f) {
+        positives_[direction][first].add({s, pair.log_term, 1.0}, 1.0);
+        positives_[direction][last].add({s, pair.log_term, 1.0}, -1.0);
+      }
+    });
+  }
+}
+
+// The splits with rows in segments low < high on different sides, as ranges [first, last); direction as in Piece.
+template <typename Add>
+void TaskGains::for_each_range(std::uint32_t low, std::uint32_t high, Add&& add) const {
+  const auto add_range = [&](std::uint32_t first, std::uint32_t last, std::size_t direction) {
+    if (first < last) add(first, last, direction);
+  };
+  const bool is_one_hot = kind_ == SplitKind::one_hot;
+  const std::uint32_t after_low = is_one_hot ? std::min(low + 1, n_splits_) : n_splits_;
+  if (high <= n_splits_) {
+    add_range(low, is_one_hot ? low + 1 : high, 0);
+    if (is_one_hot) add_range(high, std::min(high + 1, n_splits_), 0);
+    return;
+  }
+  if (any_missing_in_b_) add_range(low, after_low, 1);
+  if (!any_missing_in_a_) return;
+  add_range(0, std::min(low, n_splits_), 2);
+  if (is_one_hot) add_range(low + 1, n_splits_, 2);
 }
 
 bool TaskGains::has_few_rows(const PresentTask& task) const noexcept {
@@ -494,6 +552,7 @@ std::span<const TaskGainSums> TaskGains::sums(const NodeTasks& node, std::span<c
     if (has_direction[direction] && with_moments) moments_[direction].assign(n_splits_ + 1, {});
     if (has_direction[direction] && with_positives) positives_[direction].assign(n_splits_ + 1, {});
   }
+  add_pairs(node.pairs, score);
   // Most pieces begin where the one before ends: there the change from one to the other is added, in one step.
   Piece open{0, 0, 0, 0};
   Moments open_moments{};

@@ -4,7 +4,8 @@
 // A task's rows fall into the segments between the chosen candidates, and s^t changes only where a segment has rows of the
 // task. So a task costs its rows plus its non-empty segments; sums over tasks are kept as differences between
 // neighbouring splits and summed up once at the end. Nothing is proportional to splits times tasks, except for scores that
-// ask for every s^t. Naive twin: tests/oracle/naive.py.
+// ask for every s^t. A task with two rows has the same s^t wherever a split separates them: it is computed once for all
+// features. Naive twin: tests/oracle/naive.py.
 //
 //   split         one of the chosen candidates, numbered in ascending order of position
 //   segment       bins between two neighbouring positions; segment j lies below position j
@@ -31,6 +32,7 @@ struct NodeTasks {
   // Where rows of a task lie on several machines: the sums of all machines, row-major (task, segment). Sums and gains of
   // the tasks are those of all machines then. Empty: the tasks' rows are added up.
   std::span<const GradientSums> table{};
+  std::span<const PairTask> pairs{};  // further tasks, of a dense matrix; every_gain() does not know them
 };
 
 // One per thread: keeps its buffers from call to call.
@@ -41,8 +43,10 @@ class TaskGains {
   // First step of a node: gathers the gradients of its tasks, adds them up, and returns the sums over tasks for one
   // split, which needs no visit more. gradients: of all stored rows.
   TaskGainSums first_sums(std::span<PresentTask> tasks /* OUT: gradients, sums, gain */,
-                          std::span<const GradientPair> gradients, const Candidate& candidate,
-                          std::span<const bin_t> category_order, const SplitScore& score);
+                          std::span<const PairTask> pairs, std::span<const GradientPair> gradients,
+                          const Candidate& candidate, std::span<const bin_t> category_order, const SplitScore& score);
+  // gain and log_term of each.
+  void find_gains(std::span<PairTask> pairs /* IN-OUT */, std::span<const GradientPair> gradients) const noexcept;
 
   // Sums over tasks for each of `splits`, in their order; those the score does not need stay 0. category_order: see
   // FeatureScan, for partition candidates.
@@ -95,6 +99,11 @@ class TaskGains {
   template <typename Sink>
   void emit_sorted_rows(const PresentTask& task, std::uint32_t task_index, std::span<const std::uint32_t> segments,
                         Sink&& sink);
+  void add_pairs(std::span<const PairTask> pairs, const SplitScore& score);
+  template <typename Bin>
+  void add_pairs(std::span<const PairTask> pairs, const SplitScore& score);
+  template <typename Add>
+  void for_each_range(std::uint32_t low, std::uint32_t high, Add&& add) const;
   template <typename Bin>
   void sum_sides(PresentTask& task /* OUT: gradients, sums */, std::span<const GradientPair> gradients);
   void sum_task(const PresentTask& task);

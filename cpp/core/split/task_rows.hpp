@@ -56,6 +56,13 @@ struct PresentTask {
   float gain = 0.0f;  // of the task's rows, unsplit
 };
 
+// A task with two rows in a node. Every split that has them on different sides gains the same for it.
+struct PairTask {
+  row_t rows[2];
+  float gain;       // by such a split
+  double log_term;  // gain ln gain; 0 if gain <= 0
+};
+
 // The part of `node_rows` that belongs to `task`.
 inline std::span<const row_t> rows_of_task(const TaskRows& tasks, task_t task, std::span<const row_t> node_rows) {
   const auto begin = std::ranges::lower_bound(node_rows, tasks.begin(task));
