@@ -88,6 +88,8 @@ def run_method(method: str, folder: Path, rounds: int, n_threads: int) -> dict[s
     if library == "lightgbm":
         import lightgbm
 
+        if score:
+            from mtboost.lightgbm import TaskSplit as LightgbmTaskSplit
         params = {
             "objective": "binary",
             "num_leaves": 2**MAX_DEPTH - 1,
@@ -100,13 +102,13 @@ def run_method(method: str, folder: Path, rounds: int, n_threads: int) -> dict[s
         data.construct()
         ready, processor_start = time.perf_counter(), time.process_time()
         if score:
-            from mtboost.lightgbm import TaskSplit as LightgbmTaskSplit
-
             callbacks = [LightgbmTaskSplit(task, **options)]
         lightgbm.train(params, data, rounds, callbacks=callbacks)
     else:
         import xgboost
 
+        if score:
+            from mtboost.xgboost import TaskSplit
         params = {
             "objective": "binary:logistic",
             "max_depth": MAX_DEPTH,
@@ -116,8 +118,6 @@ def run_method(method: str, folder: Path, rounds: int, n_threads: int) -> dict[s
         matrix = xgboost.QuantileDMatrix(X, y, nthread=n_threads)
         ready, processor_start = time.perf_counter(), time.process_time()
         if score:
-            from mtboost.xgboost import TaskSplit
-
             is_quantized = method.endswith("_quantized")
             split = TaskSplit(task, table=X, quantized_gradients=is_quantized, **options)
             callbacks = [split]
