@@ -255,6 +255,8 @@ def _params_to_json(params: Mapping[str, Any]) -> str:
 
 
 def _is_json(value: Any) -> bool:
+    if value is None or isinstance(value, (bool, int, str)):  # most are, and there may be thousands
+        return True
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
