@@ -232,7 +232,7 @@ def _read_queries(qid: Any, rows: _Judged) -> Queries:
 
 def _metrics_of(model: FittedTasks, task: TaskName) -> list[str]:
     """Names of the task's validation metric, unless it is the user's, and of usual ones."""
-    own = model.metric if isinstance(model.metric, str) else model.metric[task]
+    own = model._metric_of(task)
     try:
         metric_or_scorer(own, are_classes=True)
     except ParameterError:

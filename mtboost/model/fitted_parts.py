@@ -76,6 +76,10 @@ class FittedParts:
         """Objective of a task, or that of all."""
         return self.objective if isinstance(self.objective, str) else self.objective[task]  # type: ignore[index]
 
+    def _metric_of(self, task: TaskName) -> str:
+        """Name of the validation metric of a task, or of that of all."""
+        return self.metric if isinstance(self.metric, str) else self.metric[task]
+
     def _copy(self, **changes: Any) -> Self:
         """The same with other parts; what a copy adds to its parts does not reach this one."""
         parts = {name: getattr(self, name) for name in self.__dataclass_fields__} | changes
@@ -237,7 +241,7 @@ class FittedParts:
             name: [] for name in ("task", "stage", "round", "metric", "value")
         }
         for task, stages in self.history.items():
-            metric = self.metric if isinstance(self.metric, str) else self.metric[task]
+            metric = self._metric_of(task)
             for stage, curve in stages.items():
                 n = len(curve)
                 rows = ([task] * n, [stage] * n, range(n), [metric] * n, curve.tolist())

@@ -364,7 +364,7 @@ def _validation_scores(model: FittedTasks) -> list[Child]:
     head = ["task", "metric", *scored]
     cells = []
     for task in shown:
-        metric = model.metric if isinstance(model.metric, str) else model.metric[task]
+        metric = model._metric_of(task)
         own = rows[task]
         of_metric = f"{metric} " if isinstance(model.metric, str) else ""
         values = [own.get(f"{of_metric}{name}", np.nan) for name in scored]
