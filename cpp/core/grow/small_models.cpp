@@ -195,7 +195,17 @@ void SmallModels::keep(std::size_t model, std::size_t n_trees) {
 }
 
 SmallTrees SmallModels::trees() const {
+  std::size_t n_trees = 0, n_nodes = 0;
+  for (const Grown& grown : trees_) {
+    n_trees += grown.first_nodes.size() - 1;
+    n_nodes += grown.nodes.size();
+  }
   SmallTrees trees;
+  const auto reserve = [](std::size_t size, auto&... arrays) { (arrays.reserve(size), ...); };
+  reserve(n_trees + 1, trees.first_nodes);
+  reserve(n_models() + 1, trees.first_trees);
+  reserve(n_nodes, trees.left, trees.parent, trees.feature, trees.condition, trees.default_left, trees.gain,
+          trees.hessian, trees.base_weight);
   for (const Grown& grown : trees_) {
     const auto first = static_cast<std::int64_t>(trees.left.size());
     for (std::size_t tree = 1; tree < grown.first_nodes.size(); ++tree)
