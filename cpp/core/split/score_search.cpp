@@ -10,6 +10,7 @@
 #include <utility>
 
 namespace mtboost {
+
 Split best_of_one_task(std::span<const Split> by_feature, const SplitScore& score) {
   Split best;
   for (Split split : by_feature) {

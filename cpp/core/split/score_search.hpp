@@ -4,7 +4,8 @@
 // A branch is one feature of the node: its splits that may still win. S needs the gains s^t of the node's tasks, and
 // these a pass over the node's rows, while the pooled gains s are known. So the tasks are taken in stages: those with a
 // layer of the histogram, which need no pass; then small ones first, because a task of few rows says as much about S as
-// one of many. Each stage tightens the upper bounds on S. The pass that adds up the tasks' own sums scores one split on the
+// one of many. Tasks of one row are known from the start, and those of two gain the same wherever they are separated
+// (PairTask). Each stage tightens the upper bounds on S. The pass that adds up the tasks' own sums scores one split on the
 // way, the one with the largest s: the score to beat. Then always the branch with the highest bound goes one stage
 // further, until the bounds of all lie below the best S found. Most branches never see most rows, and the winner is never
 // lost: a split is dropped only if its bound lies below a score already seen, and of equal scores the same split wins in
