@@ -23,7 +23,7 @@ from unittest import mock
 import numpy as np
 import xgboost
 
-import mtboost.xgboost.booster
+import mtboost.xgboost.growth
 from mtboost.xgboost import TaskSplit
 
 KAPPA = 20.0
@@ -79,7 +79,7 @@ def measure(n_tasks: int, options: argparse.Namespace) -> None:
             booster = xgboost.train(own, in_memory, options.rounds, callbacks=[split, clock])
         else:
             route = mock.patch.object(
-                mtboost.xgboost.booster, "why_library_grows", return_value="a benchmark"
+                mtboost.xgboost.growth, "why_library_grows", return_value="a benchmark"
             )
             with route:
                 booster = xgboost.train(params, data, options.rounds, callbacks=[split, clock])

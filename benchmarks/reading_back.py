@@ -38,10 +38,10 @@ def train(kind: str, method: str, n_rows: int, n_features: int, n_threads: int) 
     if method == "TaskSplit":
         if is_lightgbm:
             import mtboost.lightgbm as plug_in
-            import mtboost.lightgbm.booster as module
+            import mtboost.lightgbm.growth as module
         else:
             import mtboost.xgboost as plug_in
-            import mtboost.xgboost.booster as module
+            import mtboost.xgboost.growth as module
         read = module.bin_matrix
 
         def timed(*args: Any, **kwargs: Any) -> Any:

@@ -13,7 +13,7 @@ Every use of an undocumented behaviour is in this file or listed here with its f
   callbacks after each round, in the order of ``order``; LightGBM's own have 10 to 30 (quitting.py).
 * ``lightgbm.cv`` trains each fold on a ``Dataset.subset``, whose ``used_indices`` are its rows
   (:func:`rows_of_subset`).
-* A booster without trees evaluates its metrics on the ``init_score`` of its data (booster.py).
+* A booster without trees evaluates its metrics on the ``init_score`` of its data (growth.py).
 * ``Booster.eval`` hands a function of the user's the scores of a data set in training without
   predicting anything (:func:`scores_in_training`).
 * The format of ``Dataset.save_binary`` (bins.py) and of a model text, which may be assembled by

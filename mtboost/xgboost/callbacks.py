@@ -18,8 +18,9 @@ from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_split import BaseTaskSplit
 from mtboost.trees.task_values import read_task_attributes
 from mtboost.trees.tree_options import TreeOptions
-from mtboost.xgboost.booster import GrowingBooster, XgboostGrowth
+from mtboost.xgboost.booster import GrowingBooster
 from mtboost.xgboost.document import XgboostDocument, stacked
+from mtboost.xgboost.growth import XgboostGrowth
 from mtboost.xgboost.library import check_version
 from mtboost.xgboost.matrix_fields import tasks_of_matrices
 from mtboost.xgboost.task_field import TASK_FIELD, is_task_field

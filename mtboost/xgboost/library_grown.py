@@ -4,7 +4,7 @@
 The core grows the trees of ``hist`` on one machine's CPU, from a matrix whose values can be read. A
 GPU, external memory, ``approx``, ``exact`` and vector leaves are XGBoost's alone: there a stock
 booster grows each tree, and predicts the leaf of each row. The rest of a round (gradients, leaf
-values of tasks, margins) is that of :class:`~mtboost.xgboost.booster.XgboostGrowth`.
+values of tasks, margins) is that of :class:`~mtboost.xgboost.growth.XgboostGrowth`.
 
 Untested: ``device="cuda"``. The matrix stays on the device; gradients go there and leaves of the
 rows come back, twelve bytes for each row and output.

@@ -19,8 +19,9 @@ from mtboost.trees.growth import growth_of
 from mtboost.trees.losses import inverse_link
 from mtboost.trees.task_quitting import BaseQuitAt, TaskWatch
 from mtboost.xgboost import assemble
-from mtboost.xgboost.booster import GrowingBooster, XgboostGrowth
+from mtboost.xgboost.booster import GrowingBooster
 from mtboost.xgboost.collective import Workers
+from mtboost.xgboost.growth import XgboostGrowth
 from mtboost.xgboost.library import check_one_machine, read_objective
 from mtboost.xgboost.matrix_fields import labels_and_weights, queries_of
 from mtboost.xgboost.objective import TaskObjective

@@ -9,7 +9,7 @@ import xgboost
 import mtboost
 from mtboost.errors import UnsupportedError
 from mtboost.xgboost import TaskObjective, TaskQuitting, TaskSplit
-from mtboost.xgboost import booster as growing
+from mtboost.xgboost import growth as growing
 
 N_ROWS, N_TASKS = 1200, 6
 rng = np.random.default_rng(0)
