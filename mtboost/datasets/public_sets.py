@@ -14,8 +14,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.io import loadmat
-from scipy.io.arff import loadarff
+import scipy  # scipy.io is imported where it is used
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_choice
@@ -295,7 +294,7 @@ def fetch_mulan(
     outputs = _MULAN[check_choice("name", name, _MULAN)]
 
     def parse(file: IO[bytes]) -> tuple[Float64Array, list[str]]:
-        rows, about = loadarff(io.TextIOWrapper(file, "utf-8"))
+        rows, about = scipy.io.arff.loadarff(io.TextIOWrapper(file, "utf-8"))
         names = about.names()
         table = np.column_stack([rows[column].astype(np.float64) for column in names])
         expected = (outputs.n_rows, outputs.n_features + outputs.n_outputs)
@@ -321,7 +320,7 @@ def _tasks_of_matlab(
     file: IO[bytes], features: str, labels: str
 ) -> tuple[Float64Array, Float64Array, npt.NDArray[np.int64]]:
     """Rows of all tasks, from two cell arrays with a table and a column of labels per task."""
-    contents = loadmat(file, variable_names=(features, labels))
+    contents = scipy.io.loadmat(file, variable_names=(features, labels))
     if missing := [name for name in (features, labels) if name not in contents]:
         raise DataError(f"The file has no variable {missing[0]!r}.")
     tables = [np.asarray(table, np.float64) for table in contents[features].ravel()]

@@ -205,7 +205,7 @@ def _read(forest: Any, X: Any, task: Any) -> _LabelledRows:
 
 def _check_forest(forest: Any, task: Any) -> None:
     if not isinstance(forest, BaseForest) and not is_sklearn_forest(forest):
-        known = ", ".join(kind.__name__ for kind in FORESTS)
+        known = ", ".join(FORESTS)
         raise UnsupportedError(
             f"forest is a {type(forest).__name__}: compress() knows mtboost's forests, and of "
             f"scikit-learn {known}."

@@ -3,30 +3,27 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
 
 from mtboost import _core
 
+#: Names in sklearn.ensemble, whose import takes 9 MB: who has such a forest has imported it.
 FORESTS = (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
 )
 
 
 def is_sklearn_forest(forest: Any) -> TypeGuard[Any]:
     """Whether :func:`as_core_forest` reads it."""
-    return isinstance(forest, FORESTS)
+    ensemble = sys.modules.get("sklearn.ensemble")
+    return isinstance(forest, tuple(getattr(ensemble, name) for name in FORESTS if ensemble))
 
 
 def as_core_forest(forest: Any) -> _core.Forest:
