@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pandas as pd
 from common_stage import SHAPES
 from markdown_tables import gain, plain, results, table
 from symmetric_trees import LEAVES, TREES
@@ -62,7 +63,6 @@ def routes() -> str:
 
 def common_stage() -> str:
     """Time and memory relative to the library that trains: medians; of time least and most."""
-    found = results("common_stage")
     titles = {
         "lightgbm": ("LightGBM", "xgboost"),
         "plain": ("mtboost in XGBoost, plain", "xgboost"),
@@ -72,35 +72,78 @@ def common_stage() -> str:
         "lightgbm_entropy": ("mtboost in LightGBM, entropy", "lightgbm"),
         "lightgbm_variance": ("mtboost in LightGBM, variance", "lightgbm"),
     }
-    shapes = {
-        shape: own.pivot(index="turn", columns="method") for shape, own in found.groupby("shape")
-    }
+    shapes = _by_shape("common_stage")
 
     def rows() -> Iterator[list[str]]:
         for method, (title, base) in titles.items():
             cells = [title, {"xgboost": "XGBoost", "lightgbm": "LightGBM"}[base]]
             for own in shapes.values():
-                time, processor, memory = (
-                    own[figure][method] / own[figure][base]
-                    for figure in ("train", "processor", "memory")
-                )
-                cells.append(f"{time.median():.2f} ({time.min():.2f}–{time.max():.2f})")
-                cells += [f"{processor.median():.2f}", f"{memory.median():.2f}"]
+                cells.append(_spread(own["train"], method, base))
+                cells += [_median(own[figure], method, base) for figure in ("processor", "memory")]
             yield cells
 
     head = ["", "relative to"]
-    for shape, own in found.groupby("shape"):
-        n_tasks = SHAPES[shape][2]
-        head += [f"{own['rows'].iloc[0]:,} rows, {n_tasks} tasks: time", "processor", "memory"]
+    for shape, own in shapes.items():
+        head += [f"{_title(shape, own)}: time", "processor", "memory"]
     return table(head, rows())
+
+
+def wide_and_tall() -> str:
+    """Tables of other shapes: time relative to each library, memory relative to XGBoost."""
+    titles = {
+        "lightgbm": "LightGBM",
+        "plain": "plain",
+        "plain_quantized": "plain, quantized gradients",
+        "entropy": "entropy",
+        "variance": "variance",
+    }
+    shapes = _by_shape("common_stage_shapes")
+
+    def rows() -> Iterator[list[str]]:
+        for method, title in titles.items():
+            cells = [title]
+            for own in shapes.values():
+                cells.append(_spread(own["train"], method, "xgboost"))
+                is_peer = method == "lightgbm"
+                cells.append("" if is_peer else _spread(own["train"], method, "lightgbm"))
+                cells.append(_median(own["memory"], method, "xgboost"))
+            yield cells
+
+    head = [""]
+    for shape, own in shapes.items():
+        columns = f"{SHAPES[shape][1]:,} columns"
+        title = _title(shape, own).replace(", ", f", {columns}, ", 1)
+        head += [f"{title}: time of XGBoost's", "of LightGBM's", "memory of XGBoost's"]
+    return table(head, rows())
+
+
+def _by_shape(file: str) -> dict[str, pd.DataFrame]:
+    """Return the runs of each shape: a line per turn, columns of figures by method."""
+    found = results(file)
+    return {
+        str(shape): own.pivot(index="turn", columns="method")
+        for shape, own in found.groupby("shape")
+    }
+
+
+def _title(shape: str, own: pd.DataFrame) -> str:
+    return f"{own['rows'].iloc[0, 0]:,} rows, {SHAPES[shape][2]} tasks"
+
+
+def _median(figures: pd.DataFrame, method: str, base: str) -> str:
+    """Ratio of two methods, paired by turn."""
+    return f"{(figures[method] / figures[base]).median():.2f}"
+
+
+def _spread(figures: pd.DataFrame, method: str, base: str) -> str:
+    """The same with the least and the most."""
+    ratio = figures[method] / figures[base]
+    return f"{_median(figures, method, base)} ({ratio.min():.2f}–{ratio.max():.2f})"
 
 
 def quantized_gradients() -> str:
     """Time and memory relative to runs without rounding: medians; of time least and most."""
-    found = results("quantized_gradients")
-    shapes = {
-        shape: own.pivot(index="turn", columns="method") for shape, own in found.groupby("shape")
-    }
+    shapes = _by_shape("quantized_gradients")
 
     def rows() -> Iterator[list[str]]:
         for score in ("plain", "entropy", "variance"):
@@ -115,10 +158,8 @@ def quantized_gradients() -> str:
             yield cells
 
     head = ["split score"]
-    for shape, own in found.groupby("shape"):
-        n_tasks = SHAPES[shape][2]
-        head += [f"{own['rows'].iloc[0]:,} rows, {n_tasks} tasks: processor time"]
-        head += ["least and most", "memory"]
+    for shape, own in shapes.items():
+        head += [f"{_title(shape, own)}: processor time", "least and most", "memory"]
     return table(head, rows())
 
 
@@ -160,4 +201,12 @@ def symmetric_trees() -> str:
     return table([f"seeds: {found['seed'].nunique()}", *heads, "CatBoost"], rows())
 
 
-TABLES = (split_scores, routes, common_stage, quantized_gradients, task_splits, symmetric_trees)
+TABLES = (
+    split_scores,
+    routes,
+    common_stage,
+    wide_and_tall,
+    quantized_gradients,
+    task_splits,
+    symmetric_trees,
+)
