@@ -12,10 +12,14 @@ import numpy.typing as npt
 from mtboost.base.checks import listed, refuse
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.model.stages.mixed_objective import objectives_by_task
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import is_classification, is_multiclass
+
+#: More different whole numbers are rarely classes.
+_MOST_CLASSES = 20
 
 Objective = str | Mapping[TaskName, str] | Callable[..., Any]
 
@@ -54,10 +58,20 @@ def objective_for_classes(backend: Backend, objective: Any, names: Sequence[str]
 
 
 def objective_for(backend: Backend, labels: npt.NDArray[Any]) -> str:
-    """Return the objective for labels: logistic for 0 and 1, else squared error."""
+    """Return the objective for labels: logistic for 0 and 1, else squared error.
+
+    Warns where the labels may be numbers of classes.
+    """
     values = np.unique(labels)
-    is_binary = len(values) == 2 and np.array_equal(values, [0.0, 1.0])
-    return backend.binary if is_binary else backend.squared_error
+    if np.array_equal(values, [0.0, 1.0]):
+        return backend.binary
+    if 2 < len(values) <= _MOST_CLASSES and np.array_equal(values, np.arange(len(values))):
+        warn_user(
+            f"All labels are whole numbers from 0 to {len(values) - 1}, and are learned as "
+            f"quantities, with squared error. If they are classes, give "
+            f"objective={backend.multiclass!r}; if not, objective={backend.squared_error!r}."
+        )
+    return backend.squared_error
 
 
 def names_of_objectives(objective: object) -> list[str]:

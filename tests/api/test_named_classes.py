@@ -110,7 +110,8 @@ def test_labels_that_are_refused(y, arguments, message):
 
 def test_integers_of_many_values_are_numbers():
     X, numbers, _, task = rows(3)
-    model = mtboost.fit(X, numbers, task=task, strategy="two-stage", num_boost_round=2)
+    with pytest.warns(UserWarning, match="If they are classes, give objective='multi:softprob'"):
+        model = mtboost.fit(X, numbers, task=task, strategy="two-stage", num_boost_round=2)
     assert (model.objective, model.classes) == ("reg:squarederror", None)
     of_bools = mtboost.fit(X, numbers > 0, task=task, strategy="two-stage", num_boost_round=2)
     assert of_bools.objective == "binary:logistic"
