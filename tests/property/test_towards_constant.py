@@ -44,18 +44,22 @@ def test_certain_gains_are_kept_whole_and_losses_not_at_all():
     y = signal + 0.1 * rng.normal(size=2000)
     assert garrote_factor(losses_of(y, signal, 0.0), np.ones(2000)) == 1.0
     assert garrote_factor(losses_of(y, -signal, 0.0), np.ones(2000)) == 0.0
+    assert garrote_factor(losses_of(y, 11.0 * signal, 0.0), np.ones(2000)) == 0.1
     assert garrote_factor(np.ones((3, 5)), np.ones(5)) == 1.0  # losses that do not depend on it
 
 
-def test_models_without_signal_are_mostly_dropped():
+def test_a_tenth_of_models_without_signal_is_kept():
     """Of 1000 margins without signal 2.7 / 2 in 1000 exceed three errors: above 8 with p < 1e-4."""
     rng = np.random.default_rng(3)
     y, margins = rng.normal(size=(1000, 200)), rng.normal(size=(1000, 200))
-    kept = [
-        garrote_factor(losses_of(own, other, 0.0), np.ones(200)) > 0.0
-        for own, other in zip(y, margins, strict=True)
-    ]
-    assert sum(kept) <= 8
+    factors = np.array(
+        [
+            garrote_factor(losses_of(own, other, 0.0), np.ones(200))
+            for own, other in zip(y, margins, strict=True)
+        ]
+    )
+    assert (factors > 0.1).sum() <= 8
+    assert (factors < 0.1).sum() <= 8
 
 
 @pytest.mark.parametrize(("kind", "classification"), [("related", False), ("unrelated", True)])

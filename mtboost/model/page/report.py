@@ -341,7 +341,7 @@ def _shrinkage(factor: float) -> str:
         return "Predictions are not shrunk towards a constant."
     if factor == 0.0:
         return (
-            "All predictions are a constant: on the validation rows, no model was better by more "
+            "All predictions are a constant: on the validation rows the model was worse, by more "
             "than chance."
         )
     return (

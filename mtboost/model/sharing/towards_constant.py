@@ -18,9 +18,13 @@ from mtboost.base.arrays import Float64Array
 
 #: Multiples of the margins at which losses are computed.
 MULTIPLES = (0.0, 0.5, 1.0)
-#: Standard errors of the coefficient below which nothing of the model is kept. The best of m models
-#: without any signal is some sqrt(2 log m) ahead: 2.5 of 22 models, and more with their rounds.
+#: Standard errors of the coefficient below which as little as possible of the model is kept. The
+#: best of m models without any signal is some sqrt(2 log m) ahead: 2.5 of 22 models, and more with
+#: their rounds.
 _CERTAIN = 3.0
+#: So little of a model without any signal costs a hundredth of what the model costs. A constant
+#: would lose the order of the rows.
+LEAST = 0.1
 _POWER = 4
 #: A factor above it gains nothing that can be measured.
 _ALMOST_ONE = 0.95
@@ -29,10 +33,11 @@ _ALMOST_ONE = 0.95
 def garrote_factor(
     losses: Float64Array, weights: Float64Array, groups: npt.NDArray[np.int64] | None = None
 ) -> float:
-    """Return what margins are to be multiplied by: b (1 - (3 s / b)⁴), from 0 to 1.
+    """Return what margins are to be multiplied by: b (1 - (3 s / b)⁴), from 0.1 to 1.
 
     The coefficient b minimises the mean loss, and s is its standard error by sampling of rows. The
-    loss of each row is taken for a parabola, as that of squared error is.
+    loss of each row is taken for a parabola, as that of squared error is. 0 where b is certainly
+    negative.
 
     Parameters
     ----------
@@ -55,11 +60,11 @@ def garrote_factor(
     if not np.isfinite(losses).all() or curvature <= 0.0:
         return 1.0
     coefficient = -float(weights @ slopes) / curvature
-    if coefficient <= 0.0:
-        return 0.0
     scores = weights * (slopes + coefficient * curvatures)
     if groups is not None:
         scores = np.asarray(np.bincount(groups, scores), np.float64)
-    error = float(np.sqrt((scores**2).sum())) / curvature
-    factor = max(0.0, coefficient * (1.0 - (_CERTAIN * error / coefficient) ** _POWER))
-    return factor if factor < _ALMOST_ONE else 1.0
+    uncertain = _CERTAIN * float(np.sqrt((scores**2).sum())) / curvature
+    if abs(coefficient) <= uncertain:
+        return LEAST
+    factor = coefficient * (1.0 - (uncertain / coefficient) ** _POWER)
+    return max(LEAST, factor if factor < _ALMOST_ONE else 1.0) if coefficient > 0.0 else 0.0
