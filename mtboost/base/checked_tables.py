@@ -178,8 +178,8 @@ def _checked_names(
             raise DataError(f"{argument} has {n_times} columns named {name!r}: names must differ.")
         if not isinstance(name, str) or set("[]<\0") & set(name):
             raise DataError(
-                f"{argument} has a column named {name!r}: XGBoost demands strings without '[', ']' "
-                f"and '<', and cuts them off at a NUL."
+                f"{argument} has a column named {name!r}: names must be strings without '[', ']', "
+                f"'<' and NUL, for XGBoost refuses them or cuts them off; rename it."
             )
     return names
 

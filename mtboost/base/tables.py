@@ -239,6 +239,12 @@ class Table:
                     native = native.set_column(native.column_names.index(name), name, column)
         return Table(native, self.library, self.feature_names)
 
+    def with_column(self, column: str, values: Any) -> "Table":
+        """The same with other values in a column of a pandas DataFrame."""
+        native = self.native.copy(deep=False)
+        native.isetitem(self.position_of(column), values)
+        return Table(native, self.library, self.feature_names)
+
     def with_text(self, labels: Mapping[str, list[str]]) -> "Table":
         """The same with categories in columns of text."""
         if self.library != "pandas":
@@ -373,13 +379,21 @@ class Columns:
     def recode(self, table: Table) -> Table:
         """The same values, the category columns among these with their codes.
 
-        XGBoost knows a category by its label from 3.1 on; before, by its code alone.
+        XGBoost knows a category by its label from 3.1 on; before, by its code alone. A column of
+        missing values may be of any type.
         """
+        types = table.column_types
+        for name, labels in self.categories.items():
+            if name in types and not is_categorical(types[name]):
+                table = _numbers_as_categories(table, name, labels)
         changed = {}
         for name in table.categorical_features:
             known = self.categories.get(name)
             found = table.categories(name)
             if known is None and name in (self.names or ()):
+                if not found and table.library == "pandas":
+                    table = table.with_column(name, np.full(table.n_rows, np.nan))
+                    continue
                 raise DataError(
                     f"X holds categories in column {name!r}, which held numbers when the model was "
                     f"trained: give numbers there."
@@ -397,6 +411,33 @@ class Columns:
                 _warn_of_unknown(table, name, unknown)
             changed[name] = known
         return table.with_categories(changed) if changed else table
+
+
+def _numbers_as_categories(table: Table, column: str, known: list[Any]) -> Table:
+    """Return the table with categories in a column of numbers, which are labels of them.
+
+    Raises
+    ------
+    DataError
+        The labels are no numbers, and some number is not missing.
+    """
+    values = table.number_column(column)
+    is_present = ~np.isnan(values)
+    if table.library != "pandas" and not is_present.any():
+        return table.with_categories({column: known})
+    are_numbers = all(isinstance(label, int | float | np.number) for label in known)
+    if table.library != "pandas" or (is_present.any() and not are_numbers):
+        raise DataError(
+            f"X holds numbers in column {column!r}, which held categories when the model was "
+            f"trained, such as {known[0]!r}: give categories there."
+        )
+    import pandas
+
+    categories = pandas.Categorical(values if are_numbers else [None] * len(values), known)
+    unknown = set(values[is_present & (categories.codes < 0)].tolist())
+    if unknown:
+        _warn_of_unknown(table, column, unknown)
+    return table.with_column(column, categories)
 
 
 def coded(table: Table, columns: Columns) -> Table | None:
@@ -431,8 +472,9 @@ def _warn_of_unknown(table: Table, column: str, unknown: set[Any]) -> None:
     """Warn of categories that some row has and training did not have."""
     for row, label in enumerate(table.column(column)):
         if label in unknown:
+            shown = label.item() if isinstance(label, np.generic) else label
             warn_user(
-                f"X has {label!r} in the category column {column!r}, first at row {row}, which "
+                f"X has {shown!r} in the category column {column!r}, first at row {row}, which "
                 "training did not have: it counts as missing.",
             )
             return

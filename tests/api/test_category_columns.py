@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns that held categories in training and hold numbers, or nothing, in new rows."""
+
+import numpy as np
+import pandas as pd
+import polars
+import pytest
+
+import mtboost
+from mtboost.errors import DataError
+
+BACKENDS = pytest.mark.parametrize("backend", ["xgboost", "lightgbm"])
+N = 300
+
+
+def rows(labels):
+    rng = np.random.default_rng(0)
+    cells, task = rng.choice(labels, N), rng.choice(["u", "v"], N)
+    X = pd.DataFrame({"a": rng.normal(size=N), "c": pd.Categorical(cells)})
+    return X, X["a"] + 2.0 * (cells == labels[1]), task
+
+
+def fit(X, y, task, backend, **options):
+    options = {"num_boost_round": 10, "n_threads": 1, "strategy": "two-stage"} | options
+    return mtboost.fit(X, y, task=task, backend=backend, **options)
+
+
+@BACKENDS
+@pytest.mark.parametrize("dtype", ["int64", "float32", "Int64"])
+def test_numbers_are_labels_of_categories_of_numbers(backend, dtype):
+    X, y, task = rows([10, 5, 7, 2])
+    model = fit(X, y, task, backend)
+    numbers = X.assign(c=X["c"].astype(dtype))
+    expected = model.predict(X, task=task)
+    np.testing.assert_array_equal(model.predict(numbers, task=task), expected)
+    by_numbers = fit(X, y, task, backend, eval_set=(numbers, y, task))
+    by_categories = fit(X, y, task, backend, eval_set=(X, y, task))
+    assert (
+        by_numbers.history["u"]["common"].tolist() == by_categories.history["u"]["common"].tolist()
+    )
+
+
+@BACKENDS
+def test_a_number_that_is_no_category_counts_as_missing(backend):
+    X, y, task = rows([10, 5, 7, 2])
+    model = fit(X, y, task, backend)
+    with pytest.warns(UserWarning, match="X has 999 in the category column 'c', first at row 0"):
+        found = model.predict(X.assign(c=999), task=task)
+    missing = X.assign(c=pd.Categorical([None] * N, [2, 5, 7, 10]))
+    np.testing.assert_array_equal(found, model.predict(missing, task=task))
+
+
+@BACKENDS
+def test_numbers_are_no_categories_of_text(backend):
+    X, y, task = rows(["x", "y", "z"])
+    model = fit(X, y, task, backend)
+    for table in (X.assign(c=1), polars.DataFrame({"a": X["a"].to_numpy(), "c": np.ones(N)})):
+        with pytest.raises(DataError, match="X holds numbers in column 'c', which held categories"):
+            model.predict(table, task=task)
+    with pytest.raises(DataError, match="X holds numbers in column 'c', which held categories"):
+        fit(X, y, task, backend, eval_set=(X.assign(c=1), y, task))
+
+
+@BACKENDS
+def test_missing_values_may_be_of_any_type(backend):
+    X, y, task = rows(["x", "y", "z"])
+    model = fit(X, y, task, backend)
+    expected = model.predict(X.assign(c=pd.Categorical([None] * N, ["x", "y", "z"])), task=task)
+    for table in (
+        X.assign(c=np.nan),
+        X.assign(c=None),
+        polars.DataFrame({"a": X["a"].to_numpy(), "c": np.full(N, None, float)}).with_columns(
+            polars.col("c").cast(polars.Float64)
+        ),
+    ):
+        np.testing.assert_array_equal(model.predict(table, task=task), expected)
+    numbers = fit(X[["a"]], y, task, backend)
+    of_none, of_nan = (pd.DataFrame({"a": [cell]}) for cell in (None, np.nan))
+    assert numbers.predict(of_none, task=["u"]) == numbers.predict(of_nan, task=["u"])
