@@ -41,7 +41,7 @@ def split_time(X: Any, time: Any) -> tuple[Any, Times]:
         by_task: Mapping[Any, Any] = {name: values for name, (_, values) in parts.items()}
     else:
         check_task_keys("time", time, X)
-        by_task = {name: as_array(time[name]) for name in X}
+        by_task = {name: _as_times(time[name]) for name in X}
     return X, _ranks(np.concatenate([by_task[name] for name in X]), "time")
 
 
@@ -54,7 +54,7 @@ def without_column(X: Any, column: str) -> Any:
 
 def _split(X: Any, time: Any, argument: str) -> tuple[Any, npt.NDArray[Any]]:
     if not isinstance(time, str):
-        return X, as_array(time)
+        return X, _as_times(time)
     if not hasattr(type(X), "columns"):
         raise DataError(
             f"time is {time!r}, but the columns of {argument} have no names: give a time for each "
@@ -63,7 +63,18 @@ def _split(X: Any, time: Any, argument: str) -> tuple[Any, npt.NDArray[Any]]:
     if time not in _names(X):
         raise DataError(f"{argument} has no column {time!r}, which time names.")
     column = X.column(time) if hasattr(X, "column_names") else X[time]
-    return _drop(X, time), as_array(column)
+    return _drop(X, time), _as_times(column)
+
+
+def _as_times(values: Any) -> npt.NDArray[Any]:
+    """Return an array that sorts as the times do; of ordered categories their codes."""
+    dtype = getattr(values, "dtype", None)
+    if type(dtype).__module__.startswith("polars") and type(dtype).__name__ == "Enum":
+        return as_array(values.to_physical())
+    if not getattr(dtype, "ordered", False):
+        return as_array(values)
+    codes = np.asarray(getattr(values, "cat", values).codes)  # of pandas
+    return np.where(codes < 0, np.nan, codes)
 
 
 def _names(X: Any) -> list[Any]:

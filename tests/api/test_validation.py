@@ -93,6 +93,21 @@ def test_the_time_may_be_a_column_of_dates_which_is_no_feature(kind):
     np.testing.assert_array_equal(model.predict(frame), by_array.predict(X, task=task))
 
 
+def test_ordered_categories_are_times_in_their_order():
+    months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun"]
+    X, _, _ = table()
+    codes = np.random.default_rng(3).integers(0, 6, 240)
+    when = pd.Categorical.from_codes(codes, months, ordered=True)
+    series = polars.Series(np.array(months)[codes], dtype=polars.Enum(months))
+    for time in (when, pd.Series(when), series):
+        np.testing.assert_array_equal(split_time(X, time)[1], codes)
+    frame = pd.DataFrame({"x": X[:, 0], "month": when})
+    np.testing.assert_array_equal(split_time(frame, "month")[1], codes)
+    when[7] = None
+    with pytest.raises(DataError, match="time is missing at row 7"):
+        split_time(X, when)
+
+
 def test_tables_by_task_have_their_times_by_task():
     X, y, task = table()
     day = np.random.default_rng(2).permutation(240)
