@@ -123,6 +123,10 @@ def evaluate(
         result[task_name] |= _interval_scores(rows, intervals, own)
         greater_is_better |= {score.name: score.greater_is_better for score in scores}
     if len(rows.tasks) > 1 and not model.losses:
+        if ALL_TASKS in result:
+            raise DataError(
+                f"A task is named {ALL_TASKS!r}, as is the line of all rows: rename the task."
+            )
         every = np.flatnonzero(is_counted)
         result[ALL_TASKS] = _row(objective, scores, rows, found, every)
         result[ALL_TASKS] |= _interval_scores(rows, intervals, every)

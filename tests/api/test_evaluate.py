@@ -263,3 +263,24 @@ def test_the_report_says_where_validation_says_little(tmp_path):
     assert (report["positives"] + report["valid_positives"]).sum() == y.sum()
     model.save(tmp_path / "model")
     pd.testing.assert_frame_equal(mtboost.load_model(tmp_path / "model").report(), report)
+
+
+def test_labels_must_be_those_of_the_metric():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(90, 2)), np.repeat(["a", "b", "c"], 30)
+    options = {"task": task, "strategy": "two-stage", "num_boost_round": 2, "n_threads": 1}
+    model = mtboost.fit(X, 3.0 + X[:, 0], **options)
+    for name in ("logloss", "error", "auc", "aucpr", "average_precision"):
+        with pytest.raises(DataError, match=f"{name} needs labels of two classes, from 0 to 1"):
+            model.evaluate(X, 3.0 + X[:, 0], task=task, metrics=name)
+    with pytest.raises(DataError, match="error needs labels of two classes"):
+        mtboost.fit(X, 3.0 + X[:, 0], eval_metric="error", **options)
+
+
+def test_no_task_may_have_the_name_of_the_line_of_all_rows():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(60, 2)), np.repeat(["a", "all tasks"], 30)
+    options = {"strategy": "two-stage", "num_boost_round": 2, "n_threads": 1}
+    model = mtboost.fit(X, X[:, 0], task=task, **options)
+    with pytest.raises(DataError, match="A task is named 'all tasks', as is the line of all rows"):
+        model.evaluate(X, X[:, 0], task=task)
