@@ -141,7 +141,7 @@ def fit(
         common rounds is the same for all tasks, and `early_stopping_rounds` refers to a learning
         rate of .1. If tables have different columns, the common model uses all of them.
         ``"two-stage"`` is zhang2019 with the arguments below; it is the default where ``"auto"`` is
-        impossible: with `early_stopping_rounds` None, a `min_delta`, or no validation rows.
+        impossible: with `early_stopping_rounds` None, a `min_delta`, or `validation_fraction` 0.
     effort : {"fast", "balanced", "thorough"} or float, default="balanced"
         How many settings ``strategy="auto"`` compares, on how many rows and at which learning rate
         (docs/strategies.md). A number is a time limit in seconds for the balanced search and the

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mtboost.base.arrays import as_array
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.dataset import Dataset
@@ -69,6 +70,8 @@ def one_label_a_row(
     """Return the same arguments, of a row for each label that is known, if a row has several."""
     has_one = is_mapping(X) or has_bounds(model.objective)
     names = None if has_one else names_of_labels(y, model.label_names)
+    if names is None and task is None and len(model._labels) == 1 and not has_one:
+        names, y = model._labels, as_array(y).reshape(-1, 1)  # the others have been removed
     if names is None:
         return X, y, task, weight, base_margin
     if model.label_names is None:

@@ -113,7 +113,11 @@ def test_auto_predicts_a_table_with_the_columns_of_the_labels(tmp_path):
     loaded = mtboost.load_model(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
     small = mtboost.fit(X, two, strategy="two-stage", **FEW)
-    assert small.remove_task("late").predict(X, output="pandas").columns.tolist() == ["cost"]
+    alone = small.remove_task("late")
+    assert alone.predict(X, output="pandas").columns.tolist() == ["cost"]
+    expected = small.evaluate(X, two).loc["cost"]
+    for own in (two[["cost"]], two["cost"]):
+        pd.testing.assert_series_equal(alone.evaluate(X, own).loc["cost"], expected)
     assert small.update(X, two, rounds=2).predict(X).shape == (N, 2)
 
 

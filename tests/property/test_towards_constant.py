@@ -145,3 +145,16 @@ def test_final_score_is_that_of_the_shrunk_predictions(monkeypatch):
         own = y[is_valid & (task == name)]
         expected = np.sqrt(((own - y[~is_valid].mean()) ** 2).mean())
         assert report.loc[name, "rmse final"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_final_score_of_hazards_is_that_of_risk_sets_of_each_fold(monkeypatch):
+    """As the scores of all ways; risk sets of all folds together would be larger."""
+    rng = np.random.default_rng(9)
+    X, task = rng.normal(size=(300, 2)), np.tile(["a", "b"], 150)
+    times = rng.exponential(np.exp(-X[:, 0]))
+    monkeypatch.setattr(evidence, "garrote_factor", lambda *_: 0.999)
+    options = {"effort": "fast", "num_boost_round": 10, "n_threads": 1}
+    model = mtboost.fit(X, times, task=task, objective="survival:cox", **options)
+    for _, row in model.report().iterrows():
+        way = row["sharing"]
+        assert row["cox-nloglik final"] == pytest.approx(row[f"cox-nloglik {way}"], rel=1e-3)

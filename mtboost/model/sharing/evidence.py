@@ -266,15 +266,20 @@ class Evidence:
 
     def _rows(self, ways: Mapping[TaskName, Sharing]) -> Rows:
         """Return the validation rows with the predictions of each task under its way."""
-        margins = self._margins_by(ways)
-        if self.factor < 1.0:
-            margins = self._constant + self.factor * (margins - self._constant)
+        predictions = on_label_scale(self._settings, self._valid_tasks, self._shrunk_margins(ways))
         return Rows(
             np.concatenate([valid.labels() for _, valid in self._folds.pairs]).astype(np.float64),
-            np.asarray(on_label_scale(self._settings, self._valid_tasks, margins), np.float64),
+            np.asarray(predictions, np.float64),
             self._weights,
             queries=self._folds.valid_queries(),
         )
+
+    def _shrunk_margins(self, ways: Mapping[TaskName, Sharing]) -> npt.NDArray[Any]:
+        """Return the same, shrunk towards the constant."""
+        margins = self._margins_by(ways)
+        if self.factor < 1.0:
+            margins = self._constant + self.factor * (margins - self._constant)
+        return margins
 
     def _margins_by(self, ways: Mapping[TaskName, Sharing]) -> npt.NDArray[Any]:
         """Return the margins of the validation rows, of each task under its way."""
@@ -288,16 +293,24 @@ class Evidence:
         self, reported: Objectives, ways: Mapping[TaskName, Sharing]
     ) -> dict[TaskName, float]:
         """Return the validation metric of each task under its way, shrunk."""
-        scores = self._metric_by_task(reported, self._rows(ways).prediction)
+        if reported is self._settings.objectives:  # as of the ways: within the rows of each fold
+            losses = row_losses(self._settings, self._folds, self._shrunk_margins(ways))
+            scores = self._values(self._task_means(losses))
+        else:
+            scores = self._metric_by_task(reported, self._rows(ways).prediction)
         judged = np.flatnonzero(self._n_rows > 0).tolist()
         return {self._tasks[code]: float(scores[code]) for code in judged}
 
     def _scores_of(self, way: Sharing, reported: Objectives) -> Float64Array:
         if reported is self._settings.objectives:
-            return np.array([self._losses.value(*each) for each in enumerate(self._means[way])])
+            return self._values(self._means[way])
         margins = self._margins[way]
         predictions = on_label_scale(self._settings, self._valid_tasks, margins)
         return self._metric_by_task(reported, predictions)
+
+    def _values(self, means: Float64Array) -> Float64Array:
+        """Return the metric of each task by its mean loss."""
+        return np.array([self._losses.value(*each) for each in enumerate(means)])
 
     def _metric_by_task(
         self, reported: Objectives, predictions: npt.NDArray[np.floating]
