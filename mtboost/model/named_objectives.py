@@ -20,6 +20,8 @@ from mtboost.trees.losses import is_classification, is_multiclass
 
 #: More different whole numbers are rarely classes.
 _MOST_CLASSES = 20
+#: Of a class on average.
+_LEAST_ROWS = 5
 
 Objective = str | Mapping[TaskName, str] | Callable[..., Any]
 
@@ -65,7 +67,8 @@ def objective_for(backend: Backend, labels: npt.NDArray[Any]) -> str:
     values = np.unique(labels)
     if np.array_equal(values, [0.0, 1.0]):
         return backend.binary
-    if 2 < len(values) <= _MOST_CLASSES and np.array_equal(values, np.arange(len(values))):
+    are_few = 2 < len(values) <= min(_MOST_CLASSES, len(labels) / _LEAST_ROWS)
+    if are_few and np.array_equal(values, np.arange(len(values))):
         warn_user(
             f"All labels are whole numbers from 0 to {len(values) - 1}, and are learned as "
             f"quantities, with squared error. If they are classes, give "
