@@ -234,7 +234,7 @@ def _held_out(
     if folds and fitted.rows is folds.pairs[0][0]:
         yield model, folds.pairs[0][1]
         return
-    if seed is not None and (folds is None or len(folds.pairs) == 1):
+    if seed is not None and (folds is None or len(folds.pairs) < N_FOLDS):
         objective = fitted.settings.objectives.names
         classes = isinstance(objective, str) and is_classification(objective)
         folds = cross_validation(data, N_FOLDS, classes, seed, shared_rows(data))

@@ -21,9 +21,9 @@ from mtboost.model.named_objectives import labels_are_classes
 from mtboost.model.problem import Problem
 from mtboost.model.stages.settings import Settings
 
-# With fewer distinct rows each is held out in turn, unless there are many rows in all.
-_FEW_ROWS = 2000
-_FEW_SHARED_ROWS = 10_000
+# Distinct rows that are held out, a fifth of all at a time, unless there are many rows in all.
+_ENOUGH_ROWS = 2000
+_MANY_ROWS = 10_000
 N_FOLDS = 5
 
 
@@ -72,14 +72,13 @@ def _hold_out(problem: Problem, arguments: Arguments) -> Folds | None:
     check_choice("validation", validation, (*DRAWN, "last"), besides="a splitter of scikit-learn")
     by_class = validation == "stratified" or not arguments.is_auto
     if arguments.is_auto and isinstance(fraction, str) and fraction == "auto":
-        n_distinct = data.n_rows if shared is None else len(np.unique(shared))
-        are_few = n_distinct < _FEW_ROWS and data.n_rows < _FEW_SHARED_ROWS
+        n_folds = _n_folds(data.n_rows, data.n_rows if shared is None else len(np.unique(shared)))
         fraction = 1.0 / N_FOLDS  # for a single task too
-        if validation != "last" and are_few and arguments.refit is not False:
+        if validation != "last" and n_folds > 1 and arguments.refit is not False:
             folds = cross_validation(data, N_FOLDS, classes, seed, shared, by_class=by_class)
             if folds is None:
                 raise _no_validation_rows(fraction)
-            return folds
+            return Folds(folds.pairs[:n_folds])
     if validation == "last":
         assert problem.times is not None
         train, valid = hold_out_last(data, fraction, problem.times)
@@ -88,6 +87,13 @@ def _hold_out(problem: Problem, arguments: Arguments) -> Folds | None:
     if valid is None and arguments.is_auto:
         raise _no_validation_rows(fraction)
     return None if valid is None else Folds(((train, valid),))
+
+
+def _n_folds(n_rows: int, n_distinct: int) -> int:
+    """Return how many fifths are held out, one after the other."""
+    if n_rows >= _MANY_ROWS:
+        return 1
+    return min(N_FOLDS, -(-_ENOUGH_ROWS * N_FOLDS // max(1, n_distinct)))
 
 
 def _by_splitter(

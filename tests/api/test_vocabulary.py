@@ -91,7 +91,7 @@ def test_parameters_of_the_estimators_reach_the_library_by_the_names_of_the_tabl
 def test_each_line_for_users_of_other_libraries_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(EFFORTS, "balanced", EFFORTS["fast"])  # short searches, held out once
-    monkeypatch.setattr(holding_out, "_FEW_ROWS", 0)
+    monkeypatch.setattr(holding_out, "_ENOUGH_ROWS", 0)
     names = {
         "cross_val_score": cross_val_score,
         "LeaveOneGroupOut": LeaveOneGroupOut,

@@ -39,9 +39,9 @@ class MultiTaskRanker(MultiTaskEstimator):
         By default that of the first 32 positions, as in XGBoost.
     validation_fraction : float in [0, 1) or "auto", default="auto"
         Fraction of the queries of each task that is held out, unless ``fit`` gets `eval_set`.
-        ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 2000 queries
-        and 10,000 rows holds out each query once, in five folds. With 0 every task uses all rounds
-        of the common model and none gets a specific one.
+        ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 10,000 rows
+        holds out several fifths, one after the other, until 2000 queries have been held out, or
+        all. With 0 every task uses all rounds of the common model and none gets a specific one.
 
     Attributes
     ----------
