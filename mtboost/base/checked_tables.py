@@ -179,7 +179,7 @@ def _checked_names(
         if not isinstance(name, str) or set("[]<\0") & set(name):
             raise DataError(
                 f"{argument} has a column named {name!r}: names must be strings without '[', ']', "
-                f"'<' and NUL, for XGBoost refuses them or cuts them off; rename it."
+                f"'<' and NUL, for XGBoost refuses them, or cuts them off at a NUL. Rename it."
             )
     return names
 

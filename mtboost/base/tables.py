@@ -433,11 +433,13 @@ def _numbers_as_categories(table: Table, column: str, known: list[Any]) -> Table
         )
     import pandas
 
-    categories = pandas.Categorical(values if are_numbers else [None] * len(values), known)
-    unknown = set(values[is_present & (categories.codes < 0)].tolist())
+    codes = np.full(len(values), -1)
+    if are_numbers:
+        codes = pandas.Index(known).get_indexer(values)
+    unknown = set(values[is_present & (codes < 0)].tolist())
     if unknown:
         _warn_of_unknown(table, column, unknown)
-    return table.with_column(column, categories)
+    return table.with_column(column, pandas.Categorical.from_codes(codes, known))
 
 
 def coded(table: Table, columns: Columns) -> Table | None:

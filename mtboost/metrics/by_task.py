@@ -57,8 +57,7 @@ def evaluate_by_task(
     Raises
     ------
     DataError
-        The predictions have the wrong number of axes for a built-in metric, or labels of one of two
-        classes are not from 0 to 1.
+        The predictions have the wrong number of axes for a built-in metric.
     """
     weights = None if weight is None else np.asarray(weight, np.float64)
     rows = TaskRows(codes, n_tasks, weights, queries, total)

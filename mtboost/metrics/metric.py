@@ -145,7 +145,7 @@ class BuiltIn(Metric):
         if y.ndim == 1 and is_of_bounds(self):
             raise DataError(f"{self.name} needs two bounds of times a row, found one label.")
         if self.name.partition("@")[0] in _OF_TWO_CLASSES:
-            y = labels_of_two_classes(self.name, y)
+            y = np.where(y == -1.0, 0.0, y)  # LightGBM's labels of two classes may be -1 and 1
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             result: Float64Array = self.function(y, prediction, rows)
         is_nan = np.isnan(prediction)
@@ -157,16 +157,17 @@ class BuiltIn(Metric):
         return result
 
 
-def labels_of_two_classes(name: str, y: Float64Array) -> Float64Array:
-    """Return labels from 0 to 1, of LightGBM's -1 and 1 too; raise DataError of others."""
-    y = np.where(y == -1.0, 0.0, y)
-    are_known = (y >= 0.0) & (y <= 1.0)
+def check_classes(metric: object, y: Float64Array) -> None:
+    """Raise DataError unless labels suit a built-in metric of two classes, or its name."""
+    name = metric.name if isinstance(metric, BuiltIn) else metric
+    if not isinstance(name, str) or name.partition("@")[0] not in _OF_TWO_CLASSES:
+        return
+    are_known = ((y >= 0.0) & (y <= 1.0)) | (y == -1.0)
     if not are_known.all():
         raise DataError(
             f"{name} needs labels of two classes, from 0 to 1, found {y[~are_known][0]:g}: choose "
             "a metric for such labels."
         )
-    return y
 
 
 def is_of_queries(metric: Metric) -> bool:

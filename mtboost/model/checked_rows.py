@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from mtboost.base.arrays import FloatArray
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, ParameterError
+from mtboost.metrics.metric import check_classes
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import as_zero_one, has_bounds, is_ranking
 
@@ -50,6 +53,19 @@ def check_rows(
             f"{where}base_margin has {n_found} columns, but {settings['objective']} has "
             f"{n_outputs} margins a row."
         )
+
+
+def check_metrics(eval_metric: Any, data: Dataset) -> None:
+    """Raise DataError if a metric of two classes is to judge other labels.
+
+    Metrics of each task are left to the objectives.
+    """
+    labels = data.labels().astype(np.float64)
+    if isinstance(eval_metric, Mapping) or labels.ndim > 1:
+        return
+    is_one = isinstance(eval_metric, str) or not isinstance(eval_metric, Sequence)
+    for metric in [eval_metric] if is_one else eval_metric:
+        check_classes(metric, labels)
 
 
 def check_kind_of_rows(objective: object, data: Dataset) -> None:

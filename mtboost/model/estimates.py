@@ -28,7 +28,6 @@ from mtboost.metrics.metric import (
     is_of_hazards,
     is_of_queries,
     is_of_survival,
-    labels_of_two_classes,
 )
 from mtboost.metrics.scorers import metric_or_scorer
 from mtboost.trees.losses import (
@@ -264,7 +263,7 @@ def _scaled(effects: Float64Array) -> Float64Array:
 
 def _auc(rows: Rows) -> Estimate:
     """Area under the receiver operating characteristic, with the error of DeLong et al. (1988)."""
-    is_positive = labels_of_two_classes("auc", rows.y) > 0.5
+    is_positive = rows.y > 0.5
     if is_positive.all() or not is_positive.any():
         return Estimate.undefined()
     effects = np.empty(len(rows.y))
@@ -291,8 +290,7 @@ def _share_below(values: Float64Array, others: Rows) -> Float64Array:
 
 def _average_precision(rows: Rows) -> Estimate:
     """Mean precision at the positives, as scikit-learn's ``average_precision_score``."""
-    weights = rows.weights
-    is_positive = labels_of_two_classes("average_precision", rows.y) > 0.5
+    weights, is_positive = rows.weights, rows.y > 0.5
     if not is_positive.any():
         return Estimate.undefined()
     values, place = np.unique(-rows.prediction, return_inverse=True)  # thresholds, falling

@@ -20,7 +20,7 @@ from mtboost.base.tables import Table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
-from mtboost.metrics.metric import Metric
+from mtboost.metrics.metric import Metric, check_classes
 from mtboost.metrics.scorers import metric_or_scorer
 from mtboost.model.estimates import (
     AnyMetric,
@@ -117,6 +117,8 @@ def evaluate(
         own = np.flatnonzero((rows.tasks.codes == code) & is_counted)
         objective = model._objective_of(task_name)
         chosen = _metrics_of(model, task_name) if by_metric is None else by_metric
+        for metric in chosen:
+            check_classes(metric, rows.y[own])
         options = {"are_classes": is_classification(objective)}
         scores = [make_score(metric, n_bootstrap, seed, **options) for metric in chosen]
         result[task_name] = _row(objective, scores, rows, found, own)

@@ -27,7 +27,7 @@ from mtboost.errors import DataError, ParameterError
 from mtboost.model.arguments import Arguments, EvalMetric, Strategy, TaskSplits, Validation
 from mtboost.model.averaging import fit_ensemble
 from mtboost.model.calibration import check_can_calibrate
-from mtboost.model.checked_rows import check_rows
+from mtboost.model.checked_rows import check_metrics, check_rows
 from mtboost.model.continuing import continued
 from mtboost.model.evaluation import validation_errors
 from mtboost.model.fitted import Fitted, add_held_out, fitted_by_plan, model_of
@@ -376,6 +376,7 @@ def _settings(problem: Problem, arguments: Arguments) -> Settings:
     library, objective, data = problem.library, problem.objective, problem.data
     n_outputs = library.n_outputs(settings.params)
     check_rows(library, data, objective, settings.params)
+    check_metrics(problem.eval_metric, data)
     check_n_classes(problem.classes, n_outputs)
     if arguments.intervals:
         check_is_of_numbers(objective, n_outputs)

@@ -19,6 +19,7 @@ from mtboost.model.checked_rows import check_rows
 from mtboost.model.making_settings import weight_of_positives
 from mtboost.model.named_objectives import labels_are_classes
 from mtboost.model.problem import Problem
+from mtboost.model.sharing.effort import Effort
 from mtboost.model.stages.settings import Settings
 
 # Distinct rows that are held out, a fifth of all at a time, unless there are many rows in all.
@@ -72,7 +73,11 @@ def _hold_out(problem: Problem, arguments: Arguments) -> Folds | None:
     check_choice("validation", validation, (*DRAWN, "last"), besides="a splitter of scikit-learn")
     by_class = validation == "stratified" or not arguments.is_auto
     if arguments.is_auto and isinstance(fraction, str) and fraction == "auto":
-        n_folds = _n_folds(data.n_rows, data.n_rows if shared is None else len(np.unique(shared)))
+        n_distinct = data.n_rows if shared is None else len(np.unique(shared))
+        assert isinstance(arguments.effort, Effort)
+        n_folds = 1
+        if n_distinct < arguments.effort.rows_held_out_once and data.n_rows < _MANY_ROWS:
+            n_folds = min(N_FOLDS, -(-_ENOUGH_ROWS * N_FOLDS // max(1, n_distinct)))
         fraction = 1.0 / N_FOLDS  # for a single task too
         if validation != "last" and n_folds > 1 and arguments.refit is not False:
             folds = cross_validation(data, N_FOLDS, classes, seed, shared, by_class=by_class)
@@ -87,13 +92,6 @@ def _hold_out(problem: Problem, arguments: Arguments) -> Folds | None:
     if valid is None and arguments.is_auto:
         raise _no_validation_rows(fraction)
     return None if valid is None else Folds(((train, valid),))
-
-
-def _n_folds(n_rows: int, n_distinct: int) -> int:
-    """Return how many fifths are held out, one after the other."""
-    if n_rows >= _MANY_ROWS:
-        return 1
-    return min(N_FOLDS, -(-_ENOUGH_ROWS * N_FOLDS // max(1, n_distinct)))
 
 
 def _by_splitter(

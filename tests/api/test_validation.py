@@ -61,12 +61,20 @@ def test_fit_is_judged_by_the_rows_that_come_last(library):
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "n_valid"), [(1500, 1500), (2500, 2000), (6000, 2400), (9990, 3996), (10_000, 2000)]
+    ("effort", "n_rows", "n_valid"),
+    [
+        ("fast", 1500, 1500),
+        ("fast", 2000, 400),
+        ("balanced", 2500, 2000),
+        ("balanced", 6000, 2400),
+        ("thorough", 9990, 3996),
+        ("balanced", 10_000, 2000),
+    ],
 )
-def test_the_search_holds_out_fifths_until_two_thousand_rows_are(n_rows, n_valid):
+def test_the_search_holds_out_fifths_until_two_thousand_rows_are(effort, n_rows, n_valid):
     X, y, _ = table(n_rows)
     task = np.arange(n_rows) % 2
-    options = {"effort": "fast", "num_boost_round": 2, "params": {"max_depth": 1}, "n_threads": 1}
+    options = {"effort": effort, "num_boost_round": 2, "params": {"max_depth": 1}, "n_threads": 1}
     model = mtboost.fit(X, y, task=task, **options)
     assert model.report()["valid_rows"].sum() == n_valid
     once = mtboost.fit(X, y, task=task, validation_fraction=0.2, **options)

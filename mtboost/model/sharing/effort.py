@@ -61,6 +61,8 @@ class Effort:
         Time that the fit may take, from the beginning of the search.
     least_depth : int
         Depth of the common model that is trained in any case.
+    rows_held_out_once : int
+        Distinct rows from which on a single fifth is held out.
     """
 
     learning_rate: float
@@ -77,6 +79,7 @@ class Effort:
     n_tasks: int
     small_steps: bool
     least_depth: int
+    rows_held_out_once: int
     seconds: float = math.inf
 
     def for_rows(self, n_rows: int, n_tasks: int) -> Effort:
@@ -132,11 +135,17 @@ _BALANCED = Effort(
     n_tasks=25,
     small_steps=False,
     least_depth=4,
+    rows_held_out_once=10_000,
 )
 
 EFFORTS: dict[EffortName, Effort] = {
     "fast": replace(
-        _BALANCED, most_rows=30_000, depths=(4,), depths_of_many_rows=(6,), poolings=(0.5,)
+        _BALANCED,
+        most_rows=30_000,
+        depths=(4,),
+        depths_of_many_rows=(6,),
+        poolings=(0.5,),
+        rows_held_out_once=2000,
     ),
     "balanced": _BALANCED,
     "thorough": Effort(
@@ -154,6 +163,7 @@ EFFORTS: dict[EffortName, Effort] = {
         n_tasks=100,
         small_steps=True,
         least_depth=4,
+        rows_held_out_once=10_000,
     ),
 }
 
