@@ -70,8 +70,8 @@ def one_label_a_row(
     """Return the same arguments, of a row for each label that is known, if a row has several."""
     has_one = is_mapping(X) or has_bounds(model.objective)
     names = None if has_one else names_of_labels(y, model.label_names)
-    is_left_alone = model.label_names is not None and len(model._labels) == 1
-    if names is None and not has_one and task is None and is_left_alone:
+    has_one_left = model.label_names is not None and len(model._labels) == 1
+    if names is None and not has_one and task is None and has_one_left:
         names, y = model._labels, as_array(y).reshape(-1, 1)  # the others have been removed
     if names is None:
         return X, y, task, weight, base_margin

@@ -157,4 +157,5 @@ def test_final_score_of_hazards_is_that_of_risk_sets_of_each_fold(monkeypatch):
     model = mtboost.fit(X, times, task=task, objective="survival:cox", **options)
     for _, row in model.report().iterrows():
         way = row["sharing"]
+        # The loss of margins that are .999 of the others differs by about a thousandth of the gain.
         assert row["cox-nloglik final"] == pytest.approx(row[f"cox-nloglik {way}"], rel=1e-3)

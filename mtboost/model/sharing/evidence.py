@@ -275,7 +275,7 @@ class Evidence:
         )
 
     def _shrunk_margins(self, ways: Mapping[TaskName, Sharing]) -> npt.NDArray[Any]:
-        """Return the same, shrunk towards the constant."""
+        """Return the margins of the validation rows, shrunk towards the constant."""
         margins = self._margins_by(ways)
         if self.factor < 1.0:
             margins = self._constant + self.factor * (margins - self._constant)
@@ -293,7 +293,8 @@ class Evidence:
         self, reported: Objectives, ways: Mapping[TaskName, Sharing]
     ) -> dict[TaskName, float]:
         """Return the validation metric of each task under its way, shrunk."""
-        if reported is self._settings.objectives:  # as of the ways: within the rows of each fold
+        if reported is self._settings.objectives:
+            # Hazards are compared within a fold, as in the scores of single ways.
             losses = row_losses(self._settings, self._folds, self._shrunk_margins(ways))
             scores = self._values(self._task_means(losses))
         else:
