@@ -71,6 +71,7 @@ class LabelRows:
     Attributes
     ----------
     tasks : TaskSet
+    is_known : ndarray of bool, shape (n_rows, n_labels)
     rows : ndarray of int64, shape (n_known,)
         Row of X of each known label.
     y : ndarray of float32 or float64, shape (n_known,)
@@ -78,6 +79,7 @@ class LabelRows:
     """
 
     tasks: TaskSet
+    is_known: npt.NDArray[np.bool_]
     rows: npt.NDArray[np.int64]
     y: FloatArray
     weight: FloatArray | None
@@ -133,9 +135,8 @@ def label_rows(
         weight = weight[rows, column] if is_of_labels else weight[rows]
     if base_margin is not None:
         base_margin = as_base_margin(base_margin, n_rows, len(names))[rows, column]
-    return LabelRows(
-        _tasks_of(names, column, tasks, rows), rows, labels[rows, column], weight, base_margin
-    )
+    own = _tasks_of(names, column, tasks, rows)
+    return LabelRows(own, is_known, rows, labels[rows, column], weight, base_margin)
 
 
 def _tasks_of(

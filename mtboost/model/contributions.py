@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_choice, check_type
@@ -160,13 +161,15 @@ class ExplainedTasks(FittedTasks):
         output : {"numpy", "pandas", "polars"}, default="numpy"
             ``"pandas"`` and ``"polars"`` give DataFrames whose columns have the names of the
             features, and ``bias``; ``"pandas"`` keeps the index of `X`, if it has one. Not with
-            several classes.
+            several classes, nor for several labels a row.
 
         Returns
         -------
         ndarray, shape (n_rows, n_features + 1), DataFrame, or a dict of them for a mapping
             Columns in the order of the task's features; a row adds up to its margin. With several
-            classes the shape is (n_rows, n_classes, n_features + 1).
+            classes the shape is (n_rows, n_classes, n_features + 1). A model of several labels a
+            row has (n_rows, n_labels, n_features + 1), unless `task` contains the label of each
+            row.
 
         Raises
         ------
@@ -189,19 +192,29 @@ class ExplainedTasks(FittedTasks):
                 found[name] = self._contributions_as(output, part, table, name)
             return found
         table, labels = self._split(X, task)
-        codes = self._task_set.encode(labels, table.n_rows)
-        widths = {self.task_columns[self.tasks[code]] for code in np.unique(codes)}
-        if len(widths) > 1:
+        of_labels = self._codes_of_labels(table, labels)
+        codes = self._task_set.encode(labels, table.n_rows) if of_labels is None else of_labels
+        tasks = [self.tasks[code] for code in np.unique(codes)]
+        if len({self.task_columns[name] for name in tasks}) > 1:
             raise DataError("The tasks have different columns: pass X as a mapping {task: table}.")
-        result: Margins | None = None
+        if of_labels is not None:
+            if output != "numpy":
+                raise ParameterError(
+                    f"output={output!r} is for one label a row: pass output='numpy', or the label "
+                    "of each row in task."
+                )
+            parts = [self._row_contributions(table, codes) for codes in of_labels.T]
+            return np.stack(parts, axis=1)
+        own = self._row_contributions(table, codes)
+        return self._contributions_as(output, own, table, self.tasks[codes[0]])
+
+    def _row_contributions(self, table: Table, codes: npt.NDArray[np.int32]) -> Margins:
+        """Contributions in rows of several tasks, given the codes of their tasks."""
+        parts, places = [], []
         for code in np.unique(codes):
-            rows = np.flatnonzero(codes == code)
-            part = self._task_contributions(table.take(rows), self.tasks[code])
-            if result is None:
-                result = np.empty((table.n_rows, *part.shape[1:]), part.dtype)
-            result[rows] = part
-        assert result is not None  # as_table refuses tables without rows
-        return self._contributions_as(output, result, table, self.tasks[codes[0]])
+            places.append(np.flatnonzero(codes == code))
+            parts.append(self._task_contributions(table.take(places[-1]), self.tasks[code]))
+        return np.concatenate(parts)[np.argsort(np.concatenate(places))]
 
     def _contributions_as(
         self,

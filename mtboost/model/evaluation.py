@@ -33,7 +33,7 @@ from mtboost.model.estimates import (
 )
 from mtboost.model.intervals import predict_interval
 from mtboost.model.libraries import get_backend
-from mtboost.model.new_rows import one_label_a_row
+from mtboost.model.new_rows import NewRows, one_label_a_row
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins
@@ -49,8 +49,7 @@ class _Judged:
 
     Attributes
     ----------
-    X, task : object
-        As the user gave them.
+    given : NewRows
     tables : list of Table
         One table, or one of each task.
     tasks : TaskSet
@@ -59,8 +58,7 @@ class _Judged:
         Also the tasks, of survival, whose hazards are comparable within a task only.
     """
 
-    X: Any
-    task: Any
+    given: NewRows
     tables: list[Table]
     tasks: TaskSet
     y: Float64Array
@@ -90,8 +88,9 @@ def evaluate(
     """
     check_count("n_bootstrap", n_bootstrap, low=2)
     check_seed(seed)
-    X, y, task, weight, base_margin = one_label_a_row(model, X, y, task, weight, base_margin)
-    rows = _read_rows(model, X, y, task, weight)
+    given = one_label_a_row(model, X, y, task, weight, base_margin)
+    X, task, base_margin = given.X, given.task, given.base_margin
+    rows = _read_rows(model, given)
     if qid is not None:
         rows = replace(rows, queries=_read_queries(qid, rows))
     elif has_hazards(model.objective):
@@ -104,7 +103,7 @@ def evaluate(
             "named."
         )
     for name, other in (against or {}).items():
-        found[name] = _predictions_of(other, name, model, rows, base_margin)
+        found[name] = _predictions_of(other, name, model, rows)
     intervals = None
     if alpha is not None:
         options = {"base_margin": base_margin, "unknown_task": unknown_task}
@@ -183,15 +182,14 @@ def _row(
     return row
 
 
-def _read_rows(model: FittedTasks, X: Any, y: Any, task: Any, weight: Any) -> _Judged:
-    y = model._encode(y)
+def _read_rows(model: FittedTasks, given: NewRows) -> _Judged:
+    X, y, task, weight = given.X, model._encode(given.y), given.task, given.weight
     if is_mapping(X):
         if task is not None:
             raise DataError("X is a mapping whose keys are the tasks: leave out task.")
         tables = [as_table(table, argument=f"X[{name!r}]") for name, table in X.items()]
-        labels: Any = [
-            name for name, table in zip(X, tables, strict=True) for _ in range(table.n_rows)
-        ]
+        labels = [name for name, table in zip(X, tables, strict=True) for _ in range(table.n_rows)]
+        tasks = TaskSet.from_labels(labels, len(labels))
         for argument, values in (("y", y), ("weight", weight)):
             if argument == "y" or values is not None:
                 check_task_keys(argument, values, X)
@@ -209,26 +207,20 @@ def _read_rows(model: FittedTasks, X: Any, y: Any, task: Any, weight: Any) -> _J
                 ]
             )
     else:
-        table, labels = model._split_new(X, task)
+        table, own = model._split(X, task)
+        tasks = model._tasks_of_rows(table, own)
         tables = [table]
         y = as_labels(y, table.n_rows, may_be_bounds=True)
         weight = None if weight is None else as_weights(weight, table.n_rows)
-    n_rows = sum(table.n_rows for table in tables)
     if weight is not None:
         weight = np.asarray(weight, np.float64)
-    return _Judged(
-        X,
-        task,
-        tables,
-        TaskSet.from_labels(labels, n_rows),
-        as_zero_one(model.objective, np.asarray(y, np.float64)),
-        weight,
-    )
+    y = as_zero_one(model.objective, np.asarray(y, np.float64))
+    return _Judged(given, tables, tasks, y, weight)
 
 
 def _read_queries(qid: Any, rows: _Judged) -> Queries:
-    if is_mapping(rows.X):
-        tables = dict(zip(rows.X, rows.tables, strict=True))
+    if is_mapping(rows.given.X):
+        tables = dict(zip(rows.given.X, rows.tables, strict=True))
         queries = queries_of_tables(qid, {name: table.n_rows for name, table in tables.items()})
     else:
         queries = as_queries(qid, rows.tasks.n_rows)
@@ -315,14 +307,13 @@ def _together(predictions: Any) -> Float64Array:
     return np.asarray(predictions, np.float64)
 
 
-def _predictions_of(
-    other: Any, name: str, model: FittedTasks, rows: _Judged, base_margin: Any
-) -> Float64Array:
+def _predictions_of(other: Any, name: str, model: FittedTasks, rows: _Judged) -> Float64Array:
     """Return the predictions of another model, on the scale of the labels."""
     other = getattr(other, "model_", other)
     if isinstance(other, FittedTasks):
+        unknown_task: UnknownTask = "error" if other.losses else "common"
         margins, codes = other._margins(
-            rows.X, rows.task, base_margin, "error" if other.losses else "common"
+            rows.given.X, rows.given.task, rows.given.base_margin, unknown_task
         )
         return _checked(name, on_label_scale(other, margins, codes), rows)
     library = type(other).__module__.partition(".")[0]
@@ -341,14 +332,22 @@ def _predictions_of(
         if is_classifier and found.ndim == 2 and found.shape[1] == 2:
             found = found[:, 1]
         return _checked(name, found, rows)
+    is_known = rows.given.is_known
+    if is_known is not None and np.shape(other)[:2] == is_known.shape:
+        other = np.asarray(other).swapaxes(0, 1)[is_known.T]
     return _checked(name, other, rows)
 
 
 def _checked(name: str, predictions: Any, rows: _Judged) -> Float64Array:
+    """Return one prediction of each row, of which another model may have predicted all labels."""
     found = _together(predictions)
+    is_known = rows.given.is_known
     if found.ndim == 0 or len(found) != len(rows.y):
+        each = "row" if is_known is None else f"label, of shape {is_known.shape}"
         raise DataError(
             f"against[{name!r}] gives predictions of shape {found.shape}, but there are "
-            f"{len(rows.y)} rows: pass a fitted model, or one prediction a row."
+            f"{len(rows.y)} rows: pass a fitted model, or one prediction a {each}."
         )
+    if is_known is not None and found.shape[1:] == is_known.shape[1:]:
+        found = found[np.arange(len(found)), np.nonzero(is_known.T)[0]]
     return found

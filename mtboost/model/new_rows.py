@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.base.arrays import as_array
 from mtboost.base.checked_tables import as_table
@@ -26,12 +28,32 @@ from mtboost.trees.losses import has_bounds
 RowsOfTask = tuple[Table, Any, Any, Any]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NewRows:
+    """New rows as the user gave them, or a row for each known label of rows with several.
+
+    Attributes
+    ----------
+    X, y, task, weight, base_margin : object
+        As in :func:`mtboost.fit`.
+    is_known : ndarray of bool, shape (n_rows, n_labels), optional
+        Where the labels were, if rows had several: now they are one column after another.
+    """
+
+    X: Any
+    y: Any
+    task: Any
+    weight: Any
+    base_margin: Any
+    is_known: npt.NDArray[np.bool_] | None = None
+
+
 def rows_by_task(
     model: FittedTasks, X: Any, y: Any, task: Any, weight: Any, base_margin: Any
 ) -> dict[TaskName, RowsOfTask]:
     """Split new rows by their tasks, known or not; :func:`mtboost.fit` has the arguments."""
-    y = model._encode(y)
-    X, y, task, weight, base_margin = one_label_a_row(model, X, y, task, weight, base_margin)
+    own = one_label_a_row(model, X, model._encode(y), task, weight, base_margin)
+    X, y, weight, base_margin = own.X, own.y, own.weight, own.base_margin
     if is_mapping(X):
         if task is not None:
             raise DataError("X is a mapping whose keys are the tasks: leave out task.")
@@ -49,9 +71,9 @@ def rows_by_task(
                 *(None if part is None else part[name] for part in given.values()),
             )
         return found
-    table, labels = model._split_new(X, task)
+    table, labels = model._split(X, own.task)
     n_rows = table.n_rows
-    tasks = TaskSet.from_labels(labels, n_rows)
+    tasks = model._tasks_of_rows(table, labels)
     y = as_labels(y, n_rows, may_be_bounds=True)
     weight = None if weight is None else as_weights(weight, n_rows)
     if base_margin is not None:
@@ -66,15 +88,15 @@ def rows_by_task(
 
 def one_label_a_row(
     model: FittedTasks, X: Any, y: Any, task: Any, weight: Any, base_margin: Any
-) -> tuple[Any, Any, Any, Any, Any]:
-    """Return the same arguments, of a row for each label that is known, if a row has several."""
+) -> NewRows:
+    """Return the arguments, of a row for each label that is known if a row has several."""
     has_one = is_mapping(X) or has_bounds(model.objective)
     names = None if has_one else names_of_labels(y, model.label_names)
     has_one_left = model.label_names is not None and len(model._labels) == 1
     if names is None and not has_one and task is None and has_one_left:
         names, y = model._labels, as_array(y).reshape(-1, 1)  # the others have been removed
     if names is None:
-        return X, y, task, weight, base_margin
+        return NewRows(X, y, task, weight, base_margin)
     if model.label_names is None:
         raise DataError(
             f"y has {len(names)} labels a row, but the model was fitted with one: pass one, and "
@@ -85,7 +107,8 @@ def one_label_a_row(
     own = label_rows(names, y, tasks, table.n_rows, weight, base_margin)
     of_codes = (own.tasks.names[code] for code in own.tasks.codes.tolist())
     task = np.fromiter(of_codes, object, len(own.rows))
-    return table.take(own.rows).native, own.y, task, own.weight, own.base_margin
+    X = table.take(own.rows).native
+    return NewRows(X, own.y, task, own.weight, own.base_margin, own.is_known)
 
 
 def check_known(model: FittedTasks, rows: Mapping[TaskName, object], remedy: str) -> None:

@@ -127,10 +127,9 @@ class FittedTasks(FittedParts):
             return by_task, np.empty(0, np.int32)
         table, labels = self._split(X, task)
         may_keep = unknown_task == "common" or bool(self.losses)
-        if self.label_names is not None:
-            found = self._margins_of_labels(table, labels, base_margin, unknown_task)
-            if found is not None:
-                return found
+        of_labels = self._codes_of_labels(table, labels, may_lack=unknown_task == "common")
+        if of_labels is not None:
+            return self._margins_of_labels(table, of_labels, base_margin), of_labels
         tasks = self._task_set if unknown_task == "error" else self._names
         codes = tasks.encode(labels, table.n_rows, unknown="group" if may_keep else "error")
         if self.losses and codes.min(initial=0) < 0:
@@ -140,17 +139,26 @@ class FittedTasks(FittedParts):
             )
         return self._row_margins(table, codes, base_margin), codes
 
-    def _margins_of_labels(
-        self, table: Table, labels: Any, base_margin: Any, unknown_task: UnknownTask
-    ) -> tuple[Margins, npt.NDArray[np.int32]] | None:
-        """Return margins and codes of all labels of each row; None if `labels` name one a row."""
+    def _codes_of_labels(
+        self, table: Table, labels: Any, *, may_lack: bool = False
+    ) -> npt.NDArray[np.int32] | None:
+        """Codes of the tasks of all labels of each row, shape (n_rows, n_labels).
+
+        None where the model has one label a row, or `labels` name one of each row.
+        """
+        if self.label_names is None:
+            return None
         own = None if labels is None else TaskSet.from_labels(labels, table.n_rows)
         n_levels = 0 if own is None else own.n_levels
         if n_levels != self._task_set.n_levels - 1:
             return None
-        may_lack = unknown_task == "common"
         known = self._names if may_lack else self._task_set
-        codes = label_codes(self._labels, known, own, table.n_rows, may_lack=may_lack)
+        return label_codes(self._labels, known, own, table.n_rows, may_lack=may_lack)
+
+    def _margins_of_labels(
+        self, table: Table, codes: npt.NDArray[np.int32], base_margin: Any
+    ) -> Margins:
+        """Return the margins of all labels of each row, given the codes of their tasks."""
         start: Any = [None] * codes.shape[1]
         if base_margin is not None:
             start = as_base_margin(base_margin, *codes.shape).reshape(codes.shape).T
@@ -158,7 +166,7 @@ class FittedTasks(FittedParts):
             self._row_margins(table, each, begin)
             for each, begin in zip(codes.T, start, strict=True)
         ]
-        return np.stack(parts, axis=1), codes
+        return np.stack(parts, axis=1)
 
     def _row_margins(self, table: Table, codes: npt.NDArray[np.int32], base_margin: Any) -> Margins:
         """Return the margins of rows of several tasks, given the codes of their tasks."""
@@ -335,16 +343,15 @@ class FittedTasks(FittedParts):
                 f"task pass X={{{task!r}: table}}."
             ) from None
 
-    def _split_new(self, X: Any, task: Any) -> tuple[Table, Any]:
-        """Features and task labels of one table whose tasks may be unknown."""
-        table, labels = self._split(X, task)
+    def _tasks_of_rows(self, table: Table, labels: Any) -> TaskSet:
+        """Tasks of the rows of a table, which may be unknown, given their labels."""
         if labels is None and len(self.tasks) == 1:
             labels = [self.tasks[0]] * table.n_rows
         if labels is None:
             raise DataError(
                 f"task is missing: pass one label a row. Known: {listed(self.tasks, 'task')}."
             )
-        return table, labels
+        return TaskSet.from_labels(labels, table.n_rows)
 
     def _by_objective(
         self,

@@ -113,7 +113,7 @@ class ReportedTasks(ExplainedTasks):
         against : mapping of str to model, optional
             Models to compare with, by a name for the columns: another model of mtboost, a booster
             of the common columns, an estimator of scikit-learn, or predictions on the scale of the
-            labels.
+            labels, in the shape of :meth:`predict`.
         unknown_task : {"error", "common"}
             As in :meth:`predict`.
         n_bootstrap : int, default=200

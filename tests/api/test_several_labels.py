@@ -6,6 +6,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import KFold
 
 import mtboost
@@ -91,6 +92,43 @@ def test_several_labels_are_rows_repeated_by_hand_without_unknown_ones(library, 
             base_margin=starts(rows + new, task + new_task),
         ),
     )
+
+
+@pytest.mark.parametrize("stores", [None, STORE], ids=["labels", "labels x stores"])
+def test_all_labels_of_a_row_are_explained_compared_and_reported(library, stores, tmp_path):
+    """Each label has the contributions of its task, and other models predict labels by columns."""
+    options = {**FEW, "backend": library.name, "strategy": "two-stage"}
+    model = mtboost.fit(X, Y, task=stores, **options)
+    found = model.contributions(X, task=stores)
+    assert found.shape == (N, 3, 4)
+    margins = model.predict_margin(X, task=stores)
+    np.testing.assert_allclose(found.sum(axis=2), margins, rtol=0, atol=1e-5)
+    late = ["late"] * N if stores is None else [("late", store) for store in stores]
+    of_label = np.fromiter(late, object, N)
+    np.testing.assert_array_equal(found[:, 0], model.contributions(X, task=of_label))
+    with pytest.raises(ParameterError, match="one label a row"):
+        model.contributions(X, task=stores, output="pandas")
+
+    forest = RandomForestRegressor(5, random_state=0).fit(X, Y.fillna(0.0))
+    of_known_rows, y, tasks = repeated(stores)
+    columns = [list(Y).index(task if stores is None else task[0]) for task in tasks]
+    of_forest = forest.predict(X)[of_known_rows, columns]
+    others = {
+        "model": model,
+        "array": model.predict(X, task=stores),
+        "forest": forest,
+        "its frame": pd.DataFrame(forest.predict(X)),
+        "one a label": of_forest,
+    }
+    table = model.evaluate(X, Y, task=stores, metrics="rmse", against=others)
+    assert (table[["rmse gain over model", "rmse gain over array"]] == 0.0).all(axis=None)
+    gain = np.sqrt(np.mean((y - of_forest) ** 2)) - table["rmse"]["all tasks"]
+    for name in ("forest", "its frame", "one a label"):
+        assert table[f"rmse gain over {name}"]["all tasks"] == pytest.approx(gain)
+    with pytest.raises(DataError, match=r"one prediction a label, of shape \(240, 3\)"):
+        model.evaluate(X, Y, task=stores, against={"other": np.zeros((N, 2))})
+    model.report_html(tmp_path / "report.html", X, Y, task=stores, against={"forest": forest})
+    assert "gain over forest" in (tmp_path / "report.html").read_text()
 
 
 def test_auto_predicts_a_table_with_the_columns_of_the_labels(tmp_path):

@@ -13,7 +13,7 @@ from mtboost.base.checked_tables import as_table
 from mtboost.base.labels import as_labels, as_nonnegative
 from mtboost.base.tables import Table, has_names
 from mtboost.base.task_tables import is_mapping
-from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.model.contributions import ExplainedTasks
 from mtboost.model.evaluation import on_label_scale
@@ -86,8 +86,14 @@ def tables_by_task(model: FittedTasks, X: Any, task: Any) -> dict[TaskName, Tabl
             for name, native in X.items()
         }
     else:
-        table, labels = model._split_new(X, task)
-        tasks = TaskSet.from_labels(labels, table.n_rows)
+        table, labels = model._split(X, task)
+        codes = model._codes_of_labels(table, labels)
+        if codes is not None:
+            return {
+                model.tasks[code]: table.take(np.flatnonzero((codes == code).any(axis=1)))
+                for code in np.unique(codes)
+            }
+        tasks = model._tasks_of_rows(table, labels)
         tables = {name: table.take(tasks.rows(name)) for name in tasks}
     check_known(model, tables, "Leave them out.")
     return tables
