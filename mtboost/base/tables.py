@@ -245,6 +245,27 @@ class Table:
         native.isetitem(self.position_of(column), values)
         return Table(native, self.library, self.feature_names)
 
+    def with_codes(self) -> "Table":
+        """The same with the codes of categories as numbers; missing values are NaN or null."""
+        native = self.native
+        match self.library:
+            case "pandas":
+                native = native.copy(deep=False)
+                for position in self.positions(self.categorical_features):
+                    codes = native.iloc[:, position].cat.codes.to_numpy(np.float64)
+                    native.isetitem(position, np.where(codes < 0, np.nan, codes))
+            case "polars":
+                import polars
+
+                native = native.with_columns(
+                    polars.col(name).to_physical() for name in self.categorical_features
+                )
+            case "pyarrow":
+                for name in self.categorical_features:
+                    codes = native.column(name).unify_dictionaries().combine_chunks().indices
+                    native = native.set_column(native.column_names.index(name), name, codes)
+        return Table(native, self.library, self.feature_names)
+
     def with_text(self, labels: Mapping[str, list[str]]) -> "Table":
         """The same with categories in columns of text."""
         if self.library != "pandas":

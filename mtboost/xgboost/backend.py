@@ -316,7 +316,7 @@ class XgboostBackend(Backend):
     ) -> Margins:
         n_threads = 1 if is_quick(table.n_rows, booster.num_boosted_rounds()) else None
         with openmp_threads(n_threads):
-            matrix = matrices.plain_matrix(table, added, base_margin=base_margin)
+            matrix = matrices.new_matrix(table, added, base_margin=base_margin)
             return np.asarray(booster.predict(matrix, **options))
 
     def stacked(self, documents: Iterable[Document]) -> xgboost.Booster:
@@ -356,7 +356,7 @@ class XgboostBackend(Backend):
         quit_round: Mapping[TaskName, int],
         tasks: TaskSet,
     ) -> Margins:
-        matrix = matrices.plain_matrix(table, base_margin=margin)
+        matrix = matrices.new_matrix(table, base_margin=margin)
         return residual_margin(booster, matrix, quit_round, tasks).reshape(table.n_rows, -1)
 
     def importance(self, booster: xgboost.Booster, importance_type: str) -> dict[str, float]:
@@ -365,7 +365,7 @@ class XgboostBackend(Backend):
         return {name: float(np.ravel(score)[0]) for name, score in found.items()}
 
     def contributions(self, booster: xgboost.Booster, table: Table) -> Margins:
-        return np.asarray(booster.predict(matrices.plain_matrix(table), pred_contribs=True))
+        return np.asarray(booster.predict(matrices.new_matrix(table), pred_contribs=True))
 
     def pack(self, models: Mapping[int, Unloaded]) -> dict[str, bytes]:
         return pack_models(models)

@@ -47,18 +47,30 @@ def validation_matrix(
     table: Table, added: AddedColumns | None = None, *, n_threads: int | None = None, **options: Any
 ) -> ValidationMatrix:
     """Matrix to validate on; columns and the codes of categories must be those of training."""
+    table, types = _by_codes(table)
     with _infinity_named(table):
-        columns = _columns(table, added, n_threads)
+        columns = _columns(table, added, n_threads, types)
         return ValidationMatrix(**columns, nthread=n_threads, **options)
 
 
 def plain_matrix(
-    table: Table, added: AddedColumns | None = None, *, n_threads: int | None = None, **options: Any
+    table: Table,
+    added: AddedColumns | None = None,
+    types: list[str] | None = None,
+    *,
+    n_threads: int | None = None,
+    **options: Any,
 ) -> xgboost.DMatrix:
-    """Matrix to predict from."""
+    """Matrix of the values as they are; `types` of columns, where categories are codes."""
     with _infinity_named(table):
-        columns = _columns(table, added, n_threads)
+        columns = _columns(table, added, n_threads, types)
         return xgboost.DMatrix(**columns, nthread=n_threads, **options)
+
+
+def new_matrix(table: Table, added: AddedColumns | None = None, **options: Any) -> xgboost.DMatrix:
+    """Matrix to predict from; columns and the codes of categories must be those of training."""
+    table, types = _by_codes(table)
+    return plain_matrix(table, added, types, **options)
 
 
 @contextmanager
@@ -99,16 +111,31 @@ def _infinity_named(table: Table) -> Iterator[None]:
         raise
 
 
-def _columns(table: Table, added: AddedColumns | None, n_threads: int | None) -> dict[str, Any]:
+def _by_codes(table: Table) -> tuple[Table, list[str] | None]:
+    """Return a table of new rows whose categories match a booster's by code, and its types.
+
+    They match by name, and the types are None, where names are of ASCII: XGBoost 3.2 reads as many
+    bytes of a name from pandas as it has letters, so that a booster may know other names.
+    """
+    names = table.categorical_features
+    if all(str(label).isascii() for name in names for label in table.categories(name)):
+        return table, None
+    types = ["c" if name in names else "float" for name in table.column_types]
+    return table.with_codes(), types
+
+
+def _columns(
+    table: Table, added: AddedColumns | None, n_threads: int | None, types: list[str] | None = None
+) -> dict[str, Any]:
     """Values of a matrix, their names and types."""
     check_readable(table)
     if added is not None:
-        return _with(plain_matrix(table, n_threads=n_threads), added)
+        return _with(plain_matrix(table, types=types, n_threads=n_threads), added)
     # A name given beside a data frame's own would be checked against it by XGBoost; only arrays
     # lack names.
     names = None if table.column_types else table.feature_names
     named = {} if names is None else {"feature_names": list(names)}
-    return {"data": table.native, "enable_categorical": True, **named}
+    return {"data": table.native, "enable_categorical": True, "feature_types": types, **named}
 
 
 def _with(plain: xgboost.DMatrix, added: AddedColumns) -> dict[str, Any]:

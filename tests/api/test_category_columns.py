@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns that held categories in training and hold numbers, or nothing, in new rows."""
+"""Category columns of training in new rows: numbers, nothing, or tables of another library."""
 
 import numpy as np
 import pandas as pd
 import polars
+import pyarrow
 import pytest
 
 import mtboost
@@ -77,3 +78,31 @@ def test_missing_values_may_be_of_any_type(backend):
     numbers = fit(X[["a"]], y, task, backend)
     of_none, of_nan = (pd.DataFrame({"a": [cell]}) for cell in (None, np.nan))
     assert numbers.predict(of_none, task=["u"]) == numbers.predict(of_nan, task=["u"])
+
+
+@BACKENDS
+@pytest.mark.parametrize("labels", [["Bär", "Zürich", "abc", "æ"], ["b", "a", "d", "c"]])
+def test_tables_of_all_libraries_have_the_same_categories(backend, labels):
+    """XGBoost reads names with letters outside ASCII wrongly from pandas alone."""
+    X, y, task = rows(labels)
+    X["c"] = X["c"].where(X["a"] < 1.0)  # some are missing
+    X = X.assign(is_new=X["a"] > 0.5, count=np.arange(N))
+    shuffled = X.assign(c=X["c"].cat.set_categories(labels[::-1]))
+    in_arrow = pyarrow.Table.from_pandas(shuffled)
+    tables = [X, shuffled, polars.from_pandas(X), in_arrow]
+    for of_training in (X, tables[2]):
+        model = fit(of_training, y, task, backend)
+        expected = model.predict(of_training, task=task)
+        margins = fit(of_training, y, task, backend, eval_set=(of_training, y, task)).history
+        for new in tables:
+            np.testing.assert_array_equal(model.predict(new, task=task), expected)
+            np.testing.assert_array_equal(
+                model.contributions(new, task=task), model.contributions(of_training, task=task)
+            )
+            np.testing.assert_array_equal(
+                model.update(new, y, task=task, rounds=2).predict(of_training, task=task),
+                model.update(of_training, y, task=task, rounds=2).predict(of_training, task=task),
+            )
+            found = fit(of_training, y, task, backend, eval_set=(new, y, task)).history
+            np.testing.assert_array_equal(found["u"]["common"], margins["u"]["common"])
+            np.testing.assert_array_equal(found["u"]["specific"], margins["u"]["specific"])
