@@ -9,7 +9,13 @@ import numpy as np
 import scipy.sparse
 
 from mtboost.base.checks import refuse
-from mtboost.base.column_types import is_own_type_of_pandas, is_usable, may_be_text, unusable_column
+from mtboost.base.column_types import (
+    is_own_type_of_pandas,
+    is_usable,
+    kind_to_convert,
+    may_be_text,
+    unusable_column,
+)
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.tables import Library, Table, TaskColumn, columns_of
 from mtboost.errors import DataError, ParameterTypeError
@@ -76,6 +82,7 @@ def as_table(
         exempt |= {name for name in names or () if name not in used}
     # A row to predict may lack all text: the categories are those of the model.
     may_be_empty = used is not None
+    table = _with_known_types(table, exempt)
     table = _with_text_as_categories(table, exempt, argument, may_be_empty)
     for name, dtype in table.column_types.items():
         if name not in exempt and not is_usable(dtype):
@@ -182,6 +189,45 @@ def _checked_names(
                 f"'<' and NUL, for XGBoost refuses them, or cuts them off at a NUL. Rename it."
             )
     return names
+
+
+def _with_known_types(table: Table, exempt: Collection[str]) -> Table:
+    """The table with types that libraries read in columns without values, of halves, and of arrow.
+
+    polars and pyarrow know no type of a column that is missing in every row, such as of one row.
+    pandas may have categories in arrow's form.
+    """
+    found = {
+        name: kind
+        for name, dtype in table.column_types.items()
+        if name not in exempt and (kind := kind_to_convert(dtype)) is not None
+    }
+    if not found:
+        return table
+    native = table.native
+    match table.library:
+        case "pandas":
+            import pandas
+
+            for name, kind in found.items():
+                values = table.column(name) if kind == "categories" else table.number_column(name)
+                table = table.with_column(
+                    name, pandas.Categorical(values) if kind == "categories" else values
+                )
+            return table
+        case "polars":
+            import polars
+
+            native = native.with_columns(polars.col(name).cast(polars.Float32) for name in found)
+        case "pyarrow":
+            import pyarrow
+
+            for name in found:
+                place = native.column_names.index(name)
+                native = native.set_column(
+                    place, name, native.column(place).cast(pyarrow.float32())
+                )
+    return Table(native, table.library, table.feature_names)
 
 
 def _with_text_as_categories(

@@ -3,7 +3,7 @@
 
 import re
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -47,6 +47,16 @@ def is_usable(dtype: Any) -> bool:
     if is_categorical(dtype):
         return not name.endswith("[pyarrow]")  # read in an arrow table, not in pandas
     return _NUMERIC.fullmatch(name) is not None
+
+
+def kind_to_convert(dtype: Any) -> Literal["numbers", "categories"] | None:
+    """What a column of this type holds, if its values have to be given another type; else None."""
+    if isinstance(dtype, np.dtype):
+        return None
+    name = str(dtype).removesuffix("[pyarrow]")
+    if name in ("null", "Null", "halffloat", "Float16"):
+        return "numbers"
+    return "categories" if str(dtype).startswith("dictionary") and name != str(dtype) else None
 
 
 def may_be_text(dtype: Any) -> bool:

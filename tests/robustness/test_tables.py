@@ -244,13 +244,13 @@ PANDAS_COLUMNS = [pd.Series([0, 1, 1]).astype(dtype) for dtype in PANDAS_DTYPES[
 PANDAS_COLUMNS += [pd.Series(["a", "b"], dtype=PANDAS_DTYPES[-1])]
 PANDAS_COLUMNS += [pd.Series([0, 1]).astype(dtype).astype("category") for dtype in CATEGORY_DTYPES]
 PANDAS_COLUMNS += [pd.Series(["a", 1, None], dtype="category")]
+PANDAS_COLUMNS += [pd.Series([None, None], dtype=pd.ArrowDtype(pa.null()))]
 POLARS_DTYPES = [pl.Boolean, pl.Int8, pl.UInt64, pl.Float32, pl.Float64, pl.Int128, pl.Date]
 POLARS_DTYPES += [pl.Decimal(9, 2), pl.String]
 POLARS_COLUMNS = [pl.Series([0, 1]).cast(dtype) for dtype in POLARS_DTYPES]
 POLARS_COLUMNS += [pl.Series(["a", "b"], dtype=pl.Categorical), pl.Series([None]), pl.Series([[1]])]
 POLARS_COLUMNS += [pl.Series(["a", "b"], dtype=pl.Enum(["b", "a", "c"]))]
-# Not float16: whether XGBoost reads it depends on how its wheel was built.
-ARROW_TYPES = [pa.int8(), pa.uint64(), pa.float64(), pa.float32(), pa.date32()]
+ARROW_TYPES = [pa.int8(), pa.uint64(), pa.float64(), pa.float32(), pa.float16(), pa.date32()]
 ARROW_COLUMNS = [pa.array([0, 1], dtype) for dtype in ARROW_TYPES]
 ARROW_COLUMNS += [pa.array([True, None]), pa.array(["a", "b"]), pa.nulls(2)]
 ARROW_COLUMNS += [pa.array(["a", "b"]).dictionary_encode(), pa.array([5, 6]).dictionary_encode()]
@@ -277,14 +277,32 @@ def test_a_column_is_accepted_if_and_only_if_xgboost_reads_it(column, make_table
 def is_converted(column):
     """Whether a column is made one of those that every version of XGBoost reads."""
     if isinstance(column, pl.Series):
-        return column.dtype in (pl.Categorical, pl.String)
+        return column.dtype in (pl.Categorical, pl.String, pl.Null)
     if isinstance(column, pa.Array):
-        return column.type == pa.string()
-    if str(column.dtype).startswith("str"):
+        return column.type in (pa.string(), pa.null(), pa.float16())
+    if str(column.dtype).startswith(("str", "null", "halffloat", "dictionary")):
         return True
     if isinstance(column, pd.Series) and column.dtype == "category":
         return str(column.cat.categories.dtype) in ("Int64", "string")
     return False
+
+
+def test_columns_without_values_and_in_forms_of_arrow_are_those_of_usual_types():
+    halves = np.array([0.5, 1.0, -2.0], np.float16)
+    arrow = pa.table({"none": pa.nulls(3), "half": halves, "text": ["x", None, "y"]})
+    arrow = arrow.set_column(2, "text", arrow["text"].dictionary_encode())
+    usual = pd.DataFrame(
+        {
+            "none": np.full(3, np.nan),
+            "half": halves.astype(np.float32),
+            "text": pd.Categorical(["x", None, "y"]),
+        }
+    )
+    in_pandas = arrow.to_pandas(types_mapper=pd.ArrowDtype)
+    for table in (in_pandas, pl.from_arrow(arrow), arrow):
+        found = as_table(table)
+        assert found.categories("text") == ["x", "y"]
+        np.testing.assert_array_equal(codes_in_xgboost(found), codes_in_xgboost(as_table(usual)))
 
 
 def test_categories_of_pandas_own_strings_become_usual_ones():
