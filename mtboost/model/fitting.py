@@ -216,7 +216,8 @@ def fit(
         Without `eval_set`, the fraction of each task's rows that is held out. Numbers of rows are
         rounded up or down at random, so that the fraction also holds over many small tasks.
         ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 10,000 rows
-        holds out several fifths, one after the other, until 2000 rows have been held out, or all
+        (2000 with ``effort="fast"``) holds out several fifths, one after the other, until 2000
+        rows have been held out, or all
         (docs/strategies.md). With 0 every task uses all rounds of the common model and none gets a
         specific model.
     validation : {"random", "stratified", "last"}, or splitter of scikit-learn, default="random"

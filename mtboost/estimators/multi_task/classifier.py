@@ -133,7 +133,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
     validation_fraction : float in [0, 1) or "auto", default="auto"
         Fraction of the rows of each task that is held out, unless ``fit`` gets `eval_set`.
         ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 10,000 rows
-        holds out several fifths, one after the other, until 2000 rows have been held out, or all.
+        (2000 with ``effort="fast"``) holds out several fifths, one after the other, until 2000
+        rows have been held out, or all.
         With 0 every task uses all rounds of the common model and none gets a specific one.
     validation : {"random", "stratified", "last"} or splitter, default="random"
         Rows that are held out: drawn at random, from each class of a task or from all its rows, or
