@@ -122,8 +122,8 @@ def _no_validation_rows(fraction: float | Literal["auto"]) -> ParameterError:
         )
     return ParameterError(
         "strategy='auto' chooses on validation rows, and one row of each task (for a classifier "
-        "also of each class) must stay to train on: no row is left to hold out. Give eval_set, or "
-        "more rows."
+        "also of each class) must stay to train on: no row is left to hold out. Give more "
+        "rows, eval_set, or strategy='two-stage' with its num_boost_round rounds for all tasks."
     )
 
 
