@@ -15,7 +15,8 @@ from mtboost.model.estimates import AnyMetric
 from mtboost.model.evaluation import evaluate
 from mtboost.model.html import model_html
 from mtboost.model.named_objectives import names_of_objectives
-from mtboost.model.page.report import UnseenRows, report_page
+from mtboost.model.page.report import report_page
+from mtboost.model.page.rows import UnseenRows
 from mtboost.model.plots.history import plot_history
 from mtboost.model.predictions import UnknownTask
 from mtboost.model.reports import report_rows

@@ -9,11 +9,14 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
+
+from mtboost.errors import DataError, MissingDependencyError, UnsupportedError
 from mtboost.model.plots.drawing import COLORS, FAINT, MUTED, WAY_COLORS, pyplot, unseen_figures
 
 Element = ElementTree.Element
@@ -156,3 +159,16 @@ def _own(name: str, value: str, key: str, used: set[str]) -> str:
     return _REFERENCE.sub(
         lambda found: f"#{key}-{found[1]}" if found[1] in used else found[0], value
     )
+
+
+def figure(key: str, title: str, caption: str, draw: Callable[[], Any]) -> Element:
+    """Return a plot with its caption, or why there is none."""
+    try:
+        drawn = draw()
+    except MissingDependencyError:
+        raise
+    except (DataError, UnsupportedError) as error:
+        return element("p", f"{title} Not drawn: {error}", class_="quiet")
+    own = drawn[0].figure if isinstance(drawn, np.ndarray) else drawn.figure
+    text = element("figcaption", element("strong", title), f" {caption}")
+    return element("figure", text, svg(own, key, f"{title} {caption}"))
