@@ -295,10 +295,26 @@ def joined(
     return with_trees(frame, [*moved, *second.trees])
 
 
+def in_order(
+    document: Document, names: Sequence[str], categories: Mapping[str, list[Any]] | None
+) -> Document:
+    """Document with its features in the order of `names`, which may be more."""
+    own = feature_names(document)
+    known = set(own)
+    order = [name for name in names if name in known]
+    if not _are_given(own) or order == own:
+        return document
+    frame, places = _union_of_features(document, document, categories, order)
+    return with_trees(frame, [move_features(tree, places) for tree in document.trees])
+
+
 def _union_of_features(
-    first: Document, second: Document, categories: Mapping[str, list[Any]] | None
+    first: Document,
+    second: Document,
+    categories: Mapping[str, list[Any]] | None,
+    order: Sequence[str] = (),
 ) -> tuple[Document, Array]:
-    """Frame over both feature sets, and the position of each feature of `first`."""
+    """Frame over both feature sets, those of `order` first, and the place of each of `first`."""
     names, own_names = feature_names(first), feature_names(second)
     if _are_given(names) != _are_given(own_names):
         raise DataError(
@@ -309,7 +325,7 @@ def _union_of_features(
             f"The boosters have {len(names)} and {len(own_names)} features and no names to match "
             "them by: train with feature names."
         )
-    union = list(dict.fromkeys(own_names + names))
+    union = list(dict.fromkeys([*order, *own_names, *names]))
     # The common model has seen the rows of all tasks; "none" is a feature that was constant.
     infos = _by_feature(second, "feature_infos")
     infos |= {n: i for n, i in _by_feature(first, "feature_infos").items() if i != "none"}

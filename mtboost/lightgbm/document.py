@@ -56,12 +56,12 @@ class LightgbmDocument(Document):
     ) -> Self:
         categories = _categories_of(columns)
         content = assemble.combined(self.content, specific, n_common_rounds, categories=categories)
-        return replace(self, content=content)
+        return replace(self, content=_in_order(content, columns))
 
     def followed_by(self, other: Self, columns: Columns) -> Self:
         n_rounds = len(self.content.trees) // self.n_outputs
         content = assemble.joined(self.content, other.content, n_rounds, _categories_of(columns))
-        return replace(self, content=content)
+        return replace(self, content=_in_order(content, columns))
 
     def starting_at(self, start: npt.NDArray[np.float32]) -> Self:
         return self  # their first trees hold the start score
@@ -77,6 +77,11 @@ class LightgbmDocument(Document):
     def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> lightgbm.Booster:
         # Their first trees hold the start score.
         return assemble.first_rounds(self.content, n_rounds)
+
+
+def _in_order(document: assemble.Document, columns: Columns) -> assemble.Document:
+    names = [own_name(name) for name in columns.names or ()]
+    return assemble.in_order(document, names, _categories_of(columns))
 
 
 def _categories_of(columns: Columns) -> dict[str, list[Any]]:

@@ -236,11 +236,12 @@ def _added(model: FittedTasks, new: _NewRounds) -> dict[str, Any]:
         names = lacking(model.common_columns, model.task_columns[task])
         if names:
             own = own.without_columns(model.common_columns, names)
-        before = model.specific[task]
-        if before is not None:
+        before, columns = model.specific[task], model.task_columns[task]
+        if before is None:
+            specific[task] = own.combined(None, new.n_rounds, columns).load()
+        else:
             n_before = library.n_rounds(before)
-            own = library.document(before).combined(own.load(), n_before, model.task_columns[task])
-        specific[task] = own.load()
+            specific[task] = library.document(before).combined(own.load(), n_before, columns).load()
     return parts
 
 

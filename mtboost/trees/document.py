@@ -146,14 +146,14 @@ class Document(abc.ABC):
     def combined(self, specific: Any, n_common_rounds: int, columns: Columns) -> Self:
         """Return the first rounds and all rounds of a booster, which may be None.
 
-        `columns` are the task's.
+        `columns` are the task's, whose order the features have.
         """
 
     @abc.abstractmethod
     def followed_by(self, other: Self, columns: Columns) -> Self:
         """Return all rounds of both; margins start as those of the first.
 
-        `columns` are those of both together.
+        `columns` are those of both together, whose order the features have.
         """
 
     @abc.abstractmethod

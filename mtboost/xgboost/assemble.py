@@ -419,12 +419,24 @@ def combined(common: Document, specific: Document | None, n_common_rounds: int) 
     return with_trees(frame, trees, n_outputs=per_round)
 
 
+def in_order(document: Document, names: Sequence[str]) -> Document:
+    """Document with its features in the order of `names`, which may be more."""
+    own = document["learner"]["feature_names"]
+    known = set(own)
+    order = [name for name in names if name in known]
+    if not own or order == own:
+        return document
+    frame, (trees,) = over_same_features(document, [document], order)
+    return with_trees(frame, trees, n_outputs=outputs_of(document))
+
+
 def over_same_features(
-    frame: Document, documents: Sequence[Document]
+    frame: Document, documents: Sequence[Document], order: Sequence[str] = ()
 ) -> tuple[Document, list[list[Document]]]:
     """`frame` over the features of several documents, and the trees of each over the same ones.
 
-    Features are matched by name, in the order in which the documents have them.
+    Features are matched by name: those of `order` come first, then others as the documents have
+    them.
     """
     names = [document["learner"]["feature_names"] for document in documents]
     if len({bool(own) for own in names}) > 1:
@@ -437,7 +449,7 @@ def over_same_features(
             f"The boosters have {' and '.join(map(str, sizes))} features and no names to match "
             "them by: train with feature names."
         )
-    union = list(dict.fromkeys(name for own in names for name in own))
+    union = list(dict.fromkeys([*order, *(name for own in names for name in own)]))
     n_features = len(union) or sizes[0]
     position = {name: place for place, name in enumerate(union)}
     trees = []

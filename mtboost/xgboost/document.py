@@ -54,7 +54,8 @@ class XgboostDocument(Document):
         self, specific: xgboost.Booster | None, n_common_rounds: int, columns: Columns
     ) -> Self:
         second = assemble.read_document(specific) if specific else None
-        return replace(self, content=assemble.combined(self.content, second, n_common_rounds))
+        content = assemble.combined(self.content, second, n_common_rounds)
+        return replace(self, content=assemble.in_order(content, columns.names or ()))
 
     def with_first_trees(self, steps: Sequence[StepTree]) -> Self:
         return replace(self, content=assemble.with_first_trees(self.content, steps))
@@ -65,7 +66,8 @@ class XgboostDocument(Document):
 
     def followed_by(self, other: Self, columns: Columns) -> Self:
         n_rounds = self._n_rounds()
-        return replace(self, content=assemble.combined(self.content, other.content, n_rounds))
+        content = assemble.combined(self.content, other.content, n_rounds)
+        return replace(self, content=assemble.in_order(content, columns.names or ()))
 
     def _n_rounds(self) -> int:
         return len(assemble.trees_of(self.content)) // self.n_outputs

@@ -243,3 +243,47 @@ def test_the_only_task_and_unknown_ones_cannot_be_removed():
         model.remove_task("all")
     with pytest.raises(DataError, match="unknown"):
         fitted_on_noise().replace_task("e", X, Y)
+
+
+ORDERS = {
+    "own column first": {"x": ["a", "b"], "y": ["k", "c", "a", "b"]},
+    "reversed": {"x": ["a", "b", "c"], "y": ["c", "b", "a"]},
+}
+
+
+def tables(orders, seed, shift=0.0):
+    """A table of each task, with its columns in an order of its own."""
+    rng = np.random.default_rng(seed)
+    X, y = {}, {}
+    for number, (task, columns) in enumerate(orders.items()):
+        table = pd.DataFrame(rng.normal(size=(150, 3)), columns=list("abc"))
+        table["k"] = pd.Categorical(rng.choice(["u", "v"], 150), ["u", "v"])
+        y[task] = ((3 + shift) * table["a"] + (2 - 4 * number) * table["b"]).to_numpy()
+        X[task] = table[columns]
+    return X, y
+
+
+@pytest.mark.parametrize("orders", ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize("variant", ["plain", "tasks that have quit", "task splits"])
+def test_columns_of_a_task_may_have_another_order(library, variant, orders):
+    """Models have the columns of a task in its order, so that tables are read as boosters do."""
+    options = {**FIXED, "num_boost_round": 20, **VARIANTS[variant]}
+    model = mtboost.fit(*tables(orders, 0), backend=library.name, **options)
+    new, later = tables(orders, 1, shift=2.0), tables(orders, 2, shift=2.0)
+    updated = model.update(*new, rounds=40)
+    averaged = mtboost.fit(*tables(orders, 0), backend=library.name, n_ensemble=2, **options)
+    refreshed, again = updated.refresh(*new), updated.update(*new, rounds=3, validation_fraction=0)
+    for own in (model, updated, refreshed, again, averaged):
+        X, _ = later
+        margins, contributions = own.predict_margin(X), own.contributions(X)
+        for task, columns in orders.items():
+            booster = own.booster(task)
+            assert library.feature_names(booster) == columns
+            expected = library.margins(booster, X[task])
+            np.testing.assert_allclose(margins[task], expected, rtol=1e-5, atol=1e-5)
+            found = contributions[task].sum(axis=1)
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    before, after = (
+        np.mean((own.predict(X)["y"] - later[1]["y"]) ** 2) for own in (model, updated)
+    )
+    assert after < 0.7 * before
