@@ -7,7 +7,7 @@ name of a nested task is a tuple, (region, store), and its groups are the shorte
 """
 
 import sys
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -185,7 +185,8 @@ class TaskSet:
         Raises
         ------
         DataError
-            As :meth:`from_labels`; or a label is unknown (some known names are listed).
+            As :meth:`from_labels`; or a label is unknown (some known names are listed), and is to
+            be refused, or would be a name were it of another type.
         """
         if unknown not in ("error", "keep", "group"):
             raise ParameterError(f"unknown is {unknown!r}; it must be 'error', 'keep' or 'group'.")
@@ -196,6 +197,7 @@ class TaskSet:
         codes = self._codes_of_integers(labels, n_rows)
         if codes is None:
             values = _checked_labels(labels, n_rows)
+            self.check_types(values)
             code_of = self._code_of_group if unknown == "group" else self._code_of.get
             codes = np.fromiter((code_of(v, -1) for v in values), np.int32, count=n_rows)
         if unknown == "error" and n_rows and codes.min() < 0:
@@ -207,6 +209,23 @@ class TaskSet:
                 f"Pass unknown_task='common' to predict such rows with the common model."
             )
         return codes
+
+    def check_types(self, labels: Sequence[TaskName]) -> None:
+        """Raise DataError at a label that would be a name, were it of another type: "3" for 3.
+
+        It is a mistake also where unknown tasks are allowed. All labels must be of one type.
+        """
+        if not labels or _types_of(labels[0]) == _types_of(self.names[0]):
+            return
+        names = {_text_of(name): name for name in self.names}
+        for label in set(labels).difference(self._code_of):
+            name = names.get(_text_of(label))
+            if name is not None:
+                raise DataError(
+                    f"task label {label!r} is unknown, but there is a task {name!r}: convert the "
+                    f"labels, which are of type {', '.join(_types_of(label))}, to "
+                    f"{', '.join(_types_of(name))}."
+                )
 
     def _code_of_group(self, label: TaskName, default: int) -> int:
         """Code of a task or of its innermost group, if one of them is in this set."""
@@ -258,6 +277,27 @@ class TaskSet:
 
     def _known(self, task: object) -> str:
         return f"Known: {listed(self.names, 'task')}.{did_you_mean(task, self.names)}"
+
+
+def as_name(task: object) -> Any:
+    """Return a name in which scalars of NumPy, also in a tuple, have become Python's."""
+    if isinstance(task, tuple):
+        return tuple(map(as_name, task))
+    return task.item() if isinstance(task, np.generic) else task
+
+
+def _types_of(task: TaskName) -> tuple[str, ...]:
+    """Type of a name, of a nested task that of its label at each level."""
+    return tuple(type(label).__name__ for label in _levels_of(task))
+
+
+def _text_of(task: TaskName) -> tuple[str, ...]:
+    return tuple(map(str, _levels_of(task)))
+
+
+def _levels_of(task: TaskName) -> tuple[Label, ...]:
+    name = as_name(task)
+    return name if isinstance(name, tuple) else (name,)
 
 
 def groups_of(name: TaskName) -> list[TaskName]:

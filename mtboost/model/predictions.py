@@ -114,6 +114,8 @@ class FittedTasks(FittedParts):
                     f"X has unknown {listed(unknown, 'task')}. Known: "
                     f"{listed(self.tasks, 'task')}.{did_you_mean(unknown[0], self.tasks)}"
                 )
+            for name in unknown:
+                self._task_set.check_types([name])
             if base_margin is not None:
                 check_task_keys("base_margin", base_margin, X)
             by_task = {

@@ -48,6 +48,23 @@ def test_a_new_task_is_learnt_and_the_others_stay_as_they_are(library):
     assert model.report().loc["new", "rows"] + model.report().loc["new", "valid_rows"] == 150
 
 
+def test_numpys_scalars_are_names(library):
+    """As a loop over the unique values of a column has them."""
+    few = {"num_boost_round": 3, "specific_rounds": 0}
+    numbers = np.where(TASK == "a", 4, 7)
+    model = mtboost.fit(X, y, task=numbers, backend=library.name, **OPTIONS | few)
+    model.add_task(np.int64(9), NEW, NEW_Y, specific_rounds=0)
+    assert model.replace_task(np.int32(4), NEW, NEW_Y, specific_rounds=0).tasks == (7, 9, 4)
+    texts = fitted(library, **few)
+    texts.add_task(np.str_("c"), NEW, NEW_Y, specific_rounds=0)
+    nested = [(name, number) for name, number in zip(TASK.tolist(), numbers.tolist(), strict=True)]
+    stores = mtboost.fit(X, y, task=nested, backend=library.name, **OPTIONS | few)
+    stores.add_task(("a", np.int64(9)), NEW, NEW_Y, specific_rounds=0)
+    names = [*model.tasks, *texts.tasks, *stores.tasks]
+    assert names == [4, 7, 9, "a", "b", "c", ("a", 4), ("b", 7), ("a", 9)]
+    assert {type(name) for name in names} == {int, str, tuple}
+
+
 def test_it_follows_the_common_model_to_its_best_round(library):
     model = fitted(library)
     model.add_task("new", NEW, NEW_Y, eval_set=VALID, specific_rounds=0)

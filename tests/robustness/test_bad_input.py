@@ -661,7 +661,17 @@ BAD_PREDICT = {
     "no task": ("array", {"task": None}, "task is missing.*Known: tasks 0, 1"),
     "too few tasks": ("array", {"task": TASK[:3]}, "task has 3 labels, but X has 200"),
     "unknown task": ("array", {"task": TASK + 1}, "task label 2 at row .* is unknown"),
-    "text tasks": ("array", {"task": TASK.astype(str)}, "Did you mean [01]"),
+    "text tasks": ("array", {"task": TASK.astype(str)}, "there is a task [01]: convert"),
+    "text tasks, others allowed": (
+        "array",
+        {"task": TASK.astype(str), "unknown_task": "common"},
+        "there is a task [01]: convert the labels, which are of type str, to int",
+    ),
+    "text in mapping, others allowed": (
+        "array",
+        {"X": {"1": X}, "unknown_task": "common"},
+        "label '1' is unknown, but there is a task 1",
+    ),
     "unknown in mapping": ("array", {"X": {7: X}}, "X has unknown task 7. Known: tasks 0, 1"),
     "fewer columns": ("array", {"X": X[:, :2]}, "X has 2 columns.*trained on 3"),
     "missing column": ("frame", {"X": FRAME[["p", "q"]]}, "X lacks column 'r'"),

@@ -188,10 +188,16 @@ def test_an_unknown_task_is_refused_with_the_known_ones_and_the_nearest():
     assert "scene3" not in tasks
 
 
-def test_a_number_in_quotes_is_unknown_but_suggested():
+@pytest.mark.parametrize("unknown", ["error", "keep", "group"])
+def test_a_number_in_quotes_is_a_mistake(unknown):
     tasks = TaskSet.from_labels([3, 4], 2)
-    with pytest.raises(DataError, match="Did you mean 3"):
-        tasks.encode(["3"], 1)
+    with pytest.raises(DataError, match="label '3' is unknown, but there is a task 3: convert"):
+        tasks.encode(["3", "9"], 2, unknown=unknown)
+    nested = TaskSet.from_labels([("n", 3), ("s", 4)], 2)
+    with pytest.raises(DataError, match=r"there is a task \('s', 4\): .* str, str, to str, int"):
+        nested.encode([("n", "9"), ("s", "4")], 2, unknown=unknown)
+    if unknown != "error":
+        assert tasks.encode(["new", "9"], 2, unknown=unknown).tolist() == [-1, -1]
 
 
 def test_at_most_ten_of_many_known_tasks_are_listed():
