@@ -40,6 +40,7 @@ from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObje
 from mtboost.model.stages.settings import LinearOption, Settings
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption, read_importances
+from mtboost.trees.library_parameters import read_number
 from mtboost.trees.losses import (
     has_bounds,
     has_hazards,
@@ -383,7 +384,16 @@ def _parameters_of_both(problem: Problem, arguments: Arguments, n_rows: int) -> 
         arguments.seed,
     )
     are_few = arguments.is_auto and n_rows <= _MANY_ROWS
-    parameters = {"learning_rate": AUTO_LEARNING_RATE if are_few else LEARNING_RATE, **parameters}
+    default = AUTO_LEARNING_RATE if are_few else LEARNING_RATE
+    parameters = {"learning_rate": default, **parameters}
+    if arguments.is_auto:
+        rate = read_number(parameters, "learning_rate", default)
+        if rate <= 0.0:
+            raise ParameterError(
+                f"params: learning_rate is {rate:g}, but strategy='auto' finds numbers of rounds "
+                "in larger steps: give a number above 0."
+            )
+        parameters["learning_rate"] = rate
     if not arguments.is_auto and library.with_size(parameters, 1) is not None:
         parameters |= library.default_size
     return parameters

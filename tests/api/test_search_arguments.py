@@ -21,6 +21,7 @@ from sklearn.metrics import mean_squared_error
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.validation import hold_out
+from mtboost.errors import ParameterError
 from mtboost.metrics import Metric
 from mtboost.model.sharing import common_by_fold
 
@@ -51,6 +52,24 @@ def test_what_is_fixed_is_not_searched(library, fixed, in_all, in_none):
         assert in_none not in name
     if fixed.get("pooling") == 3.0:
         assert model.common_trees.pooled.pooling == 3.0
+
+
+def test_learning_rates_may_be_tiny_and_texts_but_not_zero(library):
+    """Rounds in large steps are many times as many in tiny ones."""
+    data = tasks_of(SAME, n_each=40)
+
+    def with_rate(rate):
+        params = {**OPTIONS["params"], "learning_rate": rate}
+        return fitted(library, data, params=params, num_boost_round=20)
+
+    model = with_rate(1e-12)  # linear effects may come before the rounds
+    assert len(model.history[0]["common"]) <= 21 + model.common_trees.n_linear
+    text, number = (with_rate(rate).predict(data[0], task=data[2]) for rate in ("0.1", 0.1))
+    np.testing.assert_array_equal(text, number)
+    with pytest.raises(
+        ParameterError, match=r"learning_rate (is 0, but strategy='auto'|must be > 0)"
+    ):
+        with_rate(0)
 
 
 def test_a_noise_that_is_fixed_is_tried_beside_ordinary_trees(library):

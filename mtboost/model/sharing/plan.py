@@ -250,7 +250,7 @@ def plan_sharing(
             for task, way in sharing.items()
         },
         scores=evidence.scores(reported) | _common_scores(common, watched, history),
-        common_history=_stretched(history, scale),
+        common_history=_stretched(history, scale, small.rounds),
         own_history={},
         common_losses={str(setting): loss for setting, loss in found.losses.items()},
         common_choice=str(found.best),
@@ -344,7 +344,7 @@ def _with_common(
     return replace(
         plan,
         common_rounds=_rounds_in(plan.settings, scale, common.n_rounds),
-        common_history=_stretched(common.history(reported), scale),
+        common_history=_stretched(common.history(reported), scale, plan.settings.rounds),
     )
 
 
@@ -355,13 +355,16 @@ def _tell(on_round: OnRound, history: Mapping[TaskName, npt.NDArray[np.float64]]
 
 
 def _stretched(
-    history: Mapping[TaskName, npt.NDArray[np.float64]], scale: float
+    history: Mapping[TaskName, npt.NDArray[np.float64]], scale: float, most_rounds: int
 ) -> dict[TaskName, npt.NDArray[np.float64]]:
-    """Return validation curves by rounds in small steps, of which `scale` are a large one."""
+    """Return validation curves by rounds in small steps, of which `scale` are a large one.
+
+    They end after `most_rounds`.
+    """
     curves = {}
     for task, curve in history.items():
         ends = np.ceil(scale * np.arange(len(curve)))  # of the large rounds
-        curves[task] = curve[np.searchsorted(ends, np.arange(ends[-1] + 1))]
+        curves[task] = curve[np.searchsorted(ends, np.arange(min(ends[-1], most_rounds) + 1))]
     return curves
 
 
