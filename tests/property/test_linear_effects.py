@@ -374,6 +374,30 @@ def test_the_unit_of_weights_does_not_matter(factor, monkeypatch):
     assert_allclose(*found, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_without_weight_do_not_place_the_steps(backend, monkeypatch):
+    # LightGBM bins the rows of trees without regard to their weights.
+    monkeypatch.setattr(common, "_learned_after", lambda *_: None)
+    X, y, task, _ = linear_rows(3)
+    weight = np.random.default_rng(0).choice([0.0, 1.0], len(y), p=[0.3, 0.7])
+    kept = weight > 0
+    X[~kept] *= 1000.0
+    options = {
+        "backend": backend,
+        "strategy": "two-stage",
+        "validation_fraction": 0,
+        "num_boost_round": 1,
+        "linear_effects": True,
+        "params": {"learning_rate": 1e-6},
+    }
+    weighted = mtboost.fit(X, y, task=task, weight=weight, **options)
+    without = mtboost.fit(X[kept], y[kept], task=task[kept], **options)
+    new, _, new_task, _ = linear_rows(4)
+    expected = without.predict(new, task=new_task)
+    assert expected.std() > 0.5
+    assert_allclose(weighted.predict(new, task=new_task), expected, atol=1e-3)
+
+
 def test_constant_columns_leave_the_intercepts():
     _, y, task, _ = linear_rows(5)
     model = fit(np.ones((len(y), 2)), y, task)

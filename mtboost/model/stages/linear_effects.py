@@ -170,11 +170,12 @@ def fit_linear_effects(
     """
     backend, table, tasks = settings.backend, data.common, data.tasks
     document = backend.document(backend.empty_booster(table, settings.params))
-    columns = [] if settings.linear_effects == "intercepts" else _steps(table)
+    counted = slice(None) if data.weight is None else np.flatnonzero(data.weight > 0)
+    columns = [] if settings.linear_effects == "intercepts" else _steps(table, counted)
     steps = [StepTree.empty(0, np.zeros(1)), *columns]
     booster = document.with_first_trees(steps).load()
     leaves = _leaves(backend, booster, steps, table)
-    scores = [_scores(own, reached) for own, reached in zip(steps, leaves.T, strict=True)]
+    scores = [_scores(own, reached) for own, reached in zip(steps, leaves[counted].T, strict=True)]
     z = np.empty((data.n_rows, len(steps) - 1))
     for place, score in enumerate(scores[1:]):
         z[:, place] = score[leaves[:, 1 + place]]
@@ -204,11 +205,12 @@ def _numeric_columns(table: Table) -> list[int]:
     return [place for place in places if names is None or names[place] not in categories]
 
 
-def _steps(table: Table) -> list[StepTree]:
+def _steps(table: Table, rows: slice | npt.NDArray[np.int64]) -> list[StepTree]:
+    """Return the steps of the columns of numbers, by their values in some rows."""
     names = table.feature_names
     found = [
         steps_of(
-            table.number_column(place if names is None else names[place]),
+            table.number_column(place if names is None else names[place])[rows],
             place,
             _MOST_STEPS,
         )
