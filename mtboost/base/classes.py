@@ -13,6 +13,9 @@ from mtboost.base.arrays import as_array
 from mtboost.base.checks import listed, shown
 from mtboost.errors import DataError
 
+#: Classes that may be numbered, though they hardly repeat.
+_MOST_NUMBERED = 20
+
 
 def class_names(y: Any) -> tuple[str, ...] | None:
     """Return the different labels, ascending, if they are texts; None for other labels.
@@ -25,7 +28,7 @@ def class_names(y: Any) -> tuple[str, ...] | None:
     Raises
     ------
     DataError
-        Some labels are texts and others are not, or all are equal.
+        Some labels are texts and others are not, all are equal, or they are numbers as text.
     """
     parts = (
         {f"y[{shown(name)}]": part for name, part in y.items()} if isinstance(y, Mapping) else {}
@@ -36,7 +39,9 @@ def class_names(y: Any) -> tuple[str, ...] | None:
         return None
     if len(found) < len(read):
         raise DataError("y has texts for some tasks and numbers for others: use one kind.")
-    names = tuple(np.unique(np.concatenate(found)).tolist())
+    texts = np.concatenate(found)
+    names = tuple(np.unique(texts).tolist())
+    _check_are_names(names, len(texts))
     if len(names) == 1:
         raise DataError(f"y has one class only, {names[0]!r}: two are needed.")
     return names
@@ -69,6 +74,24 @@ def class_numbers(y: Any, names: Sequence[str] | None, argument: str = "y") -> A
             f"training rows. Known: {listed(list(names), 'class')}."
         )
     return places.astype(np.float64)
+
+
+def _check_are_names(names: Sequence[str], n_rows: int) -> None:
+    """Raise DataError for quantities that are texts, as of a file that was read so.
+
+    Whole numbers that repeat are names.
+    """
+    try:
+        numbers = np.array(names).astype(np.float64)
+    except ValueError:
+        return
+    hardly_repeat = len(names) > _MOST_NUMBERED and 2 * len(names) > n_rows
+    if hardly_repeat or (numbers != np.floor(numbers)).any():
+        shown_names = listed(list(names), "class")
+        raise DataError(
+            f"y has numbers as text, which would be the {shown_names}: convert them by "
+            "y.astype(float), or give classes other names."
+        )
 
 
 def with_class_numbers(

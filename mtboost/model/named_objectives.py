@@ -54,7 +54,8 @@ def objective_for_classes(backend: Backend, objective: Any, names: Sequence[str]
     if not is_classification(objective) or not (are_two or is_multiclass(objective)):
         raise DataError(
             f"y has the {listed(names, 'class')}, and objective={objective!r} is not for them: "
-            f"leave it out, or choose {backend.multiclass!r}."
+            f"leave it out, or choose {(backend.binary if are_two else backend.multiclass)!r}. "
+            "Among the estimators MultiTaskClassifier is for classes."
         )
     return str(objective)
 

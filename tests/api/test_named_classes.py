@@ -115,3 +115,18 @@ def test_integers_of_many_values_are_numbers():
     assert (model.objective, model.classes) == ("reg:squarederror", None)
     of_bools = mtboost.fit(X, numbers > 0, task=task, strategy="two-stage", num_boost_round=2)
     assert of_bools.objective == "binary:logistic"
+
+
+def test_quantities_as_text_are_no_classes(library):
+    """As of a file that was read as text; whole numbers that repeat may be names of classes."""
+    X, numbers, _, task = rows(3)
+    own = options(library, task)
+    for y in (X["a"].map("{:.3f}".format), X["a"].map("{:.1f}".format), X.index.map(str)):
+        for fit in (mtboost.fit, mtboost.tune):
+            with pytest.raises(DataError, match=r"numbers as text, .*by y.astype\(float\)"):
+                fit(X, y, **own)
+    model = mtboost.fit(X, numbers.astype(str), **own)
+    assert model.classes == ("0", "1", "2")
+    regressor = mtboost.MultiTaskRegressor(backend=library.name)
+    with pytest.raises(DataError, match="MultiTaskClassifier is for classes"):
+        regressor.fit(X, rows(2)[2], task=task)
