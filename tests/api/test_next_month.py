@@ -252,7 +252,7 @@ ORDERS = {
 
 
 def tables(orders, seed, shift=0.0):
-    """A table of each task, with its columns in an order of its own."""
+    """A table of each task, with the columns in different orders."""
     rng = np.random.default_rng(seed)
     X, y = {}, {}
     for number, (task, columns) in enumerate(orders.items()):
