@@ -295,6 +295,12 @@ def joined(
     return with_trees(frame, [*moved, *second.trees])
 
 
+def followed_by_rounds(document: Document, n_rounds: int, other: Document) -> Document:
+    """The first rounds, then all of a document whose features are the first of this one."""
+    first = document.trees[: n_rounds * outputs_of(document)]
+    return with_trees(document, [*first, *other.trees])
+
+
 def in_order(
     document: Document, names: Sequence[str], categories: Mapping[str, list[Any]] | None
 ) -> Document:

@@ -338,8 +338,10 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         Notes
         -----
         A model whose objective was a function is updated by the loss that `objective` names.
-        Tasks that use a part of the common rounds, or an average with an independent model, have
-        the new trees in `specific`, as have all tasks where nodes separate tasks.
+        The new trees follow the common ones. Tasks that use a part of these, or an average with an
+        independent model, have the new trees in `specific`. Unknown tasks, and new tasks in `X`,
+        have the new trees unless all known tasks are of this kind; a warning then says that they
+        have the common model of before.
 
         Examples
         --------

@@ -14,6 +14,7 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.missing_columns import lacking
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads, openmp_threads
+from mtboost.base.user_warnings import warn_user
 from mtboost.base.validation import hold_out
 from mtboost.errors import UnsupportedError
 from mtboost.metrics.metric import Metric
@@ -207,8 +208,8 @@ def _is_better(
 def _added(model: FittedTasks, new: _NewRounds) -> dict[str, Any]:
     """Return trees, models and rounds with the new trees.
 
-    They follow the common trees, where these can be followed. A task that uses but a part of these,
-    or an average, has the new trees in its own model, as have all where nodes separate tasks.
+    They follow the common trees. A task that uses but a part of these, or an average, has the new
+    trees in its own model.
     """
     trees, library = model.common_trees, model._library
     specific, quit_round = model.specific.copy(), dict(model.quit_round)
@@ -216,13 +217,17 @@ def _added(model: FittedTasks, new: _NewRounds) -> dict[str, Any]:
     if new.trees is None:
         return parts
     n_rounds = model._stage.most_rounds
-    followers = []
-    if not trees.n_added:
-        followers = [
-            task
-            for task in model.tasks
-            if model.quit_round[task] == n_rounds and task not in trees.shares
-        ]
+    followers = [
+        task
+        for task in model.tasks
+        if model.quit_round[task] == n_rounds and task not in trees.shares
+    ]
+    if not followers:
+        warn_user(
+            "The new rounds are in the models of the known tasks alone, since all of these follow "
+            "a part of the common model, or average it: unknown tasks, and tasks that are new in "
+            "X, have the common model of before. Where these matter, fit again on all rows."
+        )
     if followers:
         parts["common_trees"] = _joined(model, trees, new.trees, n_rounds)
         quit_round |= dict.fromkeys(followers, n_rounds + new.n_rounds)
@@ -249,7 +254,10 @@ def _joined(model: FittedTasks, trees: CommonTrees, new: CommonTrees, n_rounds: 
     """Common trees, the first rounds of them and then the new ones."""
     library = trees.backend
     document = library.document(trees.booster)
-    together = document.combined(new.booster, n_rounds, model.common_columns)
+    if trees.n_added:  # the new trees lack the columns by which nodes separate tasks
+        together = document.followed_by_rounds(n_rounds, library.document(new.booster))
+    else:
+        together = document.combined(new.booster, n_rounds, model.common_columns)
     names = (*model.tasks, *new.tasks)  # the latter with groups of nested tasks
     tasks = tuple(dict.fromkeys((*trees.tasks, *names)))
     if not (trees.pooled.has_values or new.pooled.has_values):

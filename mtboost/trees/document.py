@@ -149,6 +149,11 @@ class Document(abc.ABC):
         `columns` are the task's, whose order the features have.
         """
 
+    def followed_by_rounds(self, n_rounds: int, other: Self) -> Self:
+        """Return the first rounds, then all of a document whose features are the first of these."""
+        content = self._assemble.followed_by_rounds(self.content, n_rounds, other.content)
+        return replace(self, content=content)
+
     @abc.abstractmethod
     def followed_by(self, other: Self, columns: Columns) -> Self:
         """Return all rounds of both; margins start as those of the first.

@@ -419,6 +419,16 @@ def combined(common: Document, specific: Document | None, n_common_rounds: int) 
     return with_trees(frame, trees, n_outputs=per_round)
 
 
+def followed_by_rounds(document: Document, n_rounds: int, other: Document) -> Document:
+    """The first rounds, then all of a document whose features are the first of this one."""
+    n_features, n_outputs = _n_features(document), outputs_of(document)
+    same = np.empty(0, np.int32)
+    after = [_over_features(tree, same, n_features) for tree in trees_of(other)]
+    return with_trees(
+        document, trees_of(document)[: n_rounds * n_outputs] + after, n_outputs=n_outputs
+    )
+
+
 def in_order(document: Document, names: Sequence[str]) -> Document:
     """Document with its features in the order of `names`, which may be more."""
     own = document["learner"]["feature_names"]

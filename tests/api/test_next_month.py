@@ -245,6 +245,47 @@ def test_the_only_task_and_unknown_ones_cannot_be_removed():
         fitted_on_noise().replace_task("e", X, Y)
 
 
+@pytest.mark.parametrize("names", [None, ["p", "q", "r"]], ids=["array", "frame"])
+@pytest.mark.parametrize("variant", ["plain", "pooled leaves", "task splits", "descriptors"])
+def test_unknown_and_new_tasks_have_the_new_rounds(library, variant, names):
+    """Also where nodes separate tasks; known tasks have their margins from the same trees."""
+    old, later = X, NEW_X
+    if names is not None:
+        old, later = (pd.DataFrame(own, columns=names) for own in (X, NEW_X))
+    options = {**FIXED, **VARIANTS[variant], "backend": library.name}
+    model = mtboost.fit(old, Y, task=TASK, **options)
+    updated = model.update(later, NEW_Y + 5, task=NEW_TASK, rounds=40)
+    new = np.full(len(later), "new")
+    before, after = (
+        own.predict(later, task=new, unknown_task="common") for own in (model, updated)
+    )
+    assert 4.0 < np.mean(after - before) < 6.0
+    for task in updated.tasks:
+        expected = library.margins(updated.booster(task), later)
+        found = updated.predict_margin(later, task=np.full(len(later), task))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    is_new = NEW_TASK == "c"
+    known = mtboost.fit(old[TASK != "c"], Y[TASK != "c"], task=TASK[TASK != "c"], **options)
+    joined = known.update(later, NEW_Y + 5, task=NEW_TASK, rounds=40)
+    found = joined.predict(later, task=NEW_TASK)[is_new]
+    assert np.mean((found - NEW_Y[is_new] - 5) ** 2) < 1.5
+
+
+def test_a_warning_says_where_unknown_tasks_keep_the_old_model(library, monkeypatch):
+    monkeypatch.setattr(
+        "mtboost.model.sharing.evidence.Evidence.ways",
+        lambda self: dict.fromkeys("abc", "averaged"),
+    )
+    model = fitted(library, **VARIANTS["shared in some way"])
+    with pytest.warns(UserWarning, match="new rounds are in the models of the known tasks alone"):
+        updated = model.update(NEW_X, NEW_Y + 5, task=NEW_TASK)
+    new = np.full(len(NEW_X), "new")
+    before, after = (
+        own.predict(NEW_X, task=new, unknown_task="common") for own in (model, updated)
+    )
+    np.testing.assert_array_equal(before, after)
+
+
 ORDERS = {
     "own column first": {"x": ["a", "b"], "y": ["k", "c", "a", "b"]},
     "reversed": {"x": ["a", "b", "c"], "y": ["c", "b", "a"]},
