@@ -242,6 +242,8 @@ class LightgbmBackend(Backend):
                 )
         own = dict(params) if objective is None else {**params, "objective": objective}
         own |= {name: value for name, value in (matrix.params or {}).items() if name in _LISTS}
+        if params.get("objective") == "mape":  # summed by columns, all rows have the first's weight
+            own |= {"force_row_wise": True, "force_col_wise": False}
         with library.quiet_unless_asked(params):
             _check_trains(own["objective"], matrix.construct())
             n_rows = matrix.num_data()
