@@ -164,7 +164,12 @@ class TaskSet:
         return TaskSet(names, _read_only(codes.astype(np.int32)))
 
     def encode(
-        self, labels: Any, n_rows: int, *, unknown: Literal["error", "keep", "group"] = "error"
+        self,
+        labels: Any,
+        n_rows: int,
+        *,
+        unknown: Literal["error", "keep", "group"] = "error",
+        remedy: str = "Pass unknown_task='common' to predict such rows with the common model.",
     ) -> npt.NDArray[np.int32]:
         """Codes of the labels of other rows, as needed to predict.
 
@@ -177,6 +182,8 @@ class TaskSet:
         unknown : {"error", "keep", "group"}
             What to do with a label that is not a name of this set: refuse it, or give it the code
             -1, or that of its innermost group whose name is in this set.
+        remedy : str
+            End of the message of an unknown label.
 
         Returns
         -------
@@ -205,8 +212,7 @@ class TaskSet:
             label = _checked_labels(labels, n_rows)[row]
             check_digits([label])
             raise DataError(
-                f"task label {label!r} at row {row} is unknown. {self._known(label)} "
-                f"Pass unknown_task='common' to predict such rows with the common model."
+                f"task label {label!r} at row {row} is unknown. {self._known(label)} {remedy}"
             )
         return codes
 
@@ -392,7 +398,8 @@ def _as_list(labels: Any) -> list[Any]:
         array = array[:, 0]
     if array.ndim != 1:
         raise DataError(
-            f"task must be one label a row, found {type(labels).__name__} of shape {array.shape}."
+            f"task must be one label a row, found {type(labels).__name__} of shape {array.shape}. "
+            "Nested tasks are tuples, [(region, store), ...], or columns of X by their names."
         )
     if array.dtype.kind not in "biufUTO":
         raise DataError(f"task has dtype {array.dtype}: labels must be int, str or bool.")

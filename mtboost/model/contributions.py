@@ -193,7 +193,9 @@ class ExplainedTasks(FittedTasks):
             return found
         table, labels = self._split(X, task)
         of_labels = self._codes_of_labels(table, labels)
-        codes = self._task_set.encode(labels, table.n_rows) if of_labels is None else of_labels
+        codes = of_labels
+        if codes is None:
+            codes = self._task_set.encode(labels, table.n_rows, remedy="Leave such rows out.")
         tasks = [self.tasks[code] for code in np.unique(codes)]
         if len({self.task_columns[name] for name in tasks}) > 1:
             raise DataError("The tasks have different columns: pass X as a mapping {task: table}.")

@@ -144,6 +144,8 @@ def tree_document(tree: Tree, *, n_features: int) -> Document:
     nodes, starts = tree["categorical_nodes"], tree["category_starts"]
     split_type = np.zeros(len(left), np.uint8)
     split_type[nodes] = 1
+    with np.errstate(over="ignore"):  # infinite, as a gain beyond float32 is in XGBoost
+        gains = tree["gain"].astype(np.float32)
     return {
         "base_weights": tree["base_weight"].astype(np.float32),
         "categories": tree["categories"],
@@ -153,7 +155,7 @@ def tree_document(tree: Tree, *, n_features: int) -> Document:
         "default_left": tree["default_left"],
         "id": 0,
         "left_children": left,
-        "loss_changes": tree["gain"].astype(np.float32),
+        "loss_changes": gains,
         "parents": parents,
         "right_children": tree["right"],
         "split_conditions": np.where(is_leaf, tree["value"], tree["threshold"]).astype(np.float32),

@@ -135,6 +135,8 @@ def test_an_unknown_task_has_no_importance():
     model = fit(LIBRARIES["xgboost"], num_boost_round=2)
     with pytest.raises(DataError, match="task 7 is unknown"):
         model.importance(7, X=NUMBERS)
+    with pytest.raises(DataError, match="task label 7 at row 0 is unknown.* Leave such rows out"):
+        model.contributions(NUMBERS, task=np.full(len(NUMBERS), 7))
 
 
 def test_a_task_without_any_tree_has_no_importance():

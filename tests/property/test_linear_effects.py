@@ -398,6 +398,13 @@ def test_rows_without_weight_do_not_place_the_steps(backend, monkeypatch):
     assert_allclose(weighted.predict(new, task=new_task), expected, atol=1e-3)
 
 
+def test_large_labels_give_no_warnings():
+    """Gains are then beyond float32, and infinite as in XGBoost."""
+    X, y, task, _ = linear_rows(5)
+    found = fit(X, 1e30 * y, task).predict(X, task=task).astype(np.float64)
+    assert np.corrcoef(found, y)[0, 1] > 0.9
+
+
 def test_constant_columns_leave_the_intercepts():
     _, y, task, _ = linear_rows(5)
     model = fit(np.ones((len(y), 2)), y, task)
