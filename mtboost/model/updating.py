@@ -222,15 +222,16 @@ def _added(model: FittedTasks, new: _NewRounds) -> dict[str, Any]:
         for task in model.tasks
         if model.quit_round[task] == n_rounds and task not in trees.shares
     ]
-    if not followers:
+    # Where no known task uses common rounds, unknown ones use all of them.
+    if followers or not any(quit_round.values()):
+        parts["common_trees"] = _joined(model, trees, new.trees, n_rounds)
+        quit_round |= dict.fromkeys(followers, n_rounds + new.n_rounds)
+    elif not model.losses:  # where unknown tasks are refused
         warn_user(
             "The new rounds are in the models of the known tasks alone, since all of these follow "
             "a part of the common model, or average it: unknown tasks, and tasks that are new in "
             "X, have the common model of before. Where these matter, fit again on all rows."
         )
-    if followers:
-        parts["common_trees"] = _joined(model, trees, new.trees, n_rounds)
-        quit_round |= dict.fromkeys(followers, n_rounds + new.n_rounds)
     document = library.document(new.trees.booster)
     for task in model.tasks:
         if task in followers:

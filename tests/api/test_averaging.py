@@ -88,6 +88,9 @@ def test_a_mean_changes_and_is_saved_as_any_model(library, tmp_path):
     np.testing.assert_array_equal(found.predict(X, task=task), before)
     gained = updated.predict(X, task=task) - before
     assert np.corrcoef(gained, X[:, 2])[0, 1] > 0.5
+    new = np.full(len(X), "new")
+    of_unknown = [own.predict(X, task=new, unknown_task="common") for own in (found, updated)]
+    assert np.corrcoef(of_unknown[1] - of_unknown[0], X[:, 2])[0, 1] > 0.5
     loaded.add_task("d", X[:60], y[:60])
     assert loaded.remove_task("a").tasks == ("b", "c", "d")
 
