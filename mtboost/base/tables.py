@@ -492,15 +492,16 @@ def coded(table: Table, columns: Columns) -> Table | None:
 
 
 def _warn_of_unknown(table: Table, column: str, unknown: set[Any]) -> None:
-    """Warn of categories that some row has and training did not have."""
-    for row, label in enumerate(table.column(column)):
-        if label in unknown:
-            shown = label.item() if isinstance(label, np.generic) else label
-            warn_user(
-                f"X has {shown!r} in the category column {column!r}, first at row {row}, which "
-                "training did not have: it counts as missing.",
-            )
-            return
+    """Warn of categories that some row has and training did not have.
+
+    Without the row: tables are taken apart by their tasks.
+    """
+    found = unknown.intersection(table.column(column).tolist())
+    if found:
+        warn_user(
+            f"X has the {listed(sorted(found, key=str), 'category')} in column {column!r}, which "
+            "training did not have: such values count as missing.",
+        )
 
 
 def _as_numbers(objects: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:

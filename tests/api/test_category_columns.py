@@ -45,7 +45,7 @@ def test_numbers_are_labels_of_categories_of_numbers(backend, dtype):
 def test_a_number_that_is_no_category_counts_as_missing(backend):
     X, y, task = rows([10, 5, 7, 2])
     model = fit(X, y, task, backend)
-    with pytest.warns(UserWarning, match="X has 999 in the category column 'c', first at row 0"):
+    with pytest.warns(UserWarning, match="X has the category 999 in column 'c', which training"):
         found = model.predict(X.assign(c=999), task=task)
     missing = X.assign(c=pd.Categorical([None] * N, [2, 5, 7, 10]))
     np.testing.assert_array_equal(found, model.predict(missing, task=task))

@@ -42,7 +42,7 @@ def test_columns_of_text_are_categories(library, tmp_path):
 def test_text_that_training_lacks_and_text_that_is_missing_are_the_same():
     frame, y = orders()
     model = mtboost.fit(frame, y, **TWO_STAGE)
-    with pytest.warns(UserWarning, match="'lima' in the category column 'city'"):
+    with pytest.warns(UserWarning, match="the category 'lima' in column 'city'"):
         found = model.predict(frame.iloc[:1].assign(city="lima"))
     np.testing.assert_array_equal(found, model.predict(frame.iloc[:1].assign(city=None)))
 

@@ -569,7 +569,7 @@ def test_categories_get_the_codes_they_had_in_training(X, trained):
 @every_frame
 def test_a_category_that_was_not_trained_on_is_missing_with_a_warning(X):
     columns = Columns(("a", "b", "c", "color"), 4, {"color": ["blue", "green"]})
-    message = "X has 'red' in the category column 'color', first at row 0, .* counts as missing"
+    message = "X has the category 'red' in column 'color', .* such values count as missing"
     with pytest.warns(UserWarning, match=message):
         found = columns.align(as_table(X))
     assert [label if label == "blue" else None for label in found.column("color").tolist()] == [
