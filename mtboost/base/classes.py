@@ -77,9 +77,9 @@ def class_numbers(y: Any, names: Sequence[str] | None, argument: str = "y") -> A
 
 
 def _check_are_names(names: Sequence[str], n_rows: int) -> None:
-    """Raise DataError for quantities that are texts, as of a file that was read so.
+    """Raise DataError if the labels are quantities that are stored as text.
 
-    Whole numbers that repeat are names.
+    Whole numbers that repeat may be names of classes.
     """
     try:
         numbers = np.array(names).astype(np.float64)

@@ -118,7 +118,7 @@ def test_integers_of_many_values_are_numbers():
 
 
 def test_quantities_as_text_are_no_classes(library):
-    """As of a file that was read as text; whole numbers that repeat may be names of classes."""
+    """Whole numbers that repeat may be names of classes."""
     X, numbers, _, task = rows(3)
     own = options(library, task)
     for y in (X["a"].map("{:.3f}".format), X["a"].map("{:.1f}".format), X.index.map(str)):

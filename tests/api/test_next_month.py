@@ -259,7 +259,7 @@ def test_unknown_and_new_tasks_have_the_new_rounds(library, variant, names):
     before, after = (
         own.predict(later, task=new, unknown_task="common") for own in (model, updated)
     )
-    assert 4.0 < np.mean(after - before) < 6.0
+    assert 4.0 < np.mean(after - before) < 6.0  # labels have risen by 5
     for task in updated.tasks:
         expected = library.margins(updated.booster(task), later)
         found = updated.predict_margin(later, task=np.full(len(later), task))
@@ -268,7 +268,7 @@ def test_unknown_and_new_tasks_have_the_new_rounds(library, variant, names):
     known = mtboost.fit(old[TASK != "c"], Y[TASK != "c"], task=TASK[TASK != "c"], **options)
     joined = known.update(later, NEW_Y + 5, task=NEW_TASK, rounds=40)
     found = joined.predict(later, task=NEW_TASK)[is_new]
-    assert np.mean((found - NEW_Y[is_new] - 5) ** 2) < 1.5
+    assert np.mean((found - NEW_Y[is_new] - 5) ** 2) < 1.5  # 25 with the model of before
 
 
 def test_a_warning_says_where_unknown_tasks_keep_the_old_model(library, monkeypatch):

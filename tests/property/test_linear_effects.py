@@ -395,6 +395,7 @@ def test_rows_without_weight_do_not_place_the_steps(backend, monkeypatch):
     new, _, new_task, _ = linear_rows(4)
     expected = without.predict(new, task=new_task)
     assert expected.std() > 0.5
+    # EM begins at variances of all rows, and ends when they change by less than a thousandth.
     assert_allclose(weighted.predict(new, task=new_task), expected, atol=1e-3)
 
 
