@@ -192,42 +192,24 @@ def _checked_names(
 
 
 def _with_known_types(table: Table, exempt: Collection[str]) -> Table:
-    """The table with types that libraries read in columns without values, of halves, and of arrow.
+    """The table with types that the libraries read in place of some that they do not.
 
-    polars and pyarrow know no type of a column that is missing in every row, such as of one row.
-    pandas may have categories in arrow's form.
+    These are columns of missing values alone, to which polars and pyarrow give the type null,
+    floats of half precision, and arrow's categories in pandas.
     """
     found = {
         name: kind
         for name, dtype in table.column_types.items()
         if name not in exempt and (kind := kind_to_convert(dtype)) is not None
     }
-    if not found:
-        return table
-    native = table.native
-    match table.library:
-        case "pandas":
+    for name, kind in found.items():
+        values: Any = table.number_column(name) if kind == "numbers" else table.column(name)
+        if kind == "categories":
             import pandas
 
-            for name, kind in found.items():
-                values = table.column(name) if kind == "categories" else table.number_column(name)
-                table = table.with_column(
-                    name, pandas.Categorical(values) if kind == "categories" else values
-                )
-            return table
-        case "polars":
-            import polars
-
-            native = native.with_columns(polars.col(name).cast(polars.Float32) for name in found)
-        case "pyarrow":
-            import pyarrow
-
-            for name in found:
-                place = native.column_names.index(name)
-                native = native.set_column(
-                    place, name, native.column(place).cast(pyarrow.float32())
-                )
-    return Table(native, table.library, table.feature_names)
+            values = pandas.Categorical(values)
+        table = table.with_column(name, values)
+    return table
 
 
 def _with_text_as_categories(

@@ -84,6 +84,20 @@ class Table:
             return list(self.native.column(column).chunk(0).dictionary.to_pylist())
         return list(self.column_types[column].categories.to_list())
 
+    def codes(self, column: str) -> npt.NDArray[np.float64]:
+        """Codes of a column of categories, NaN where it has a missing value."""
+        position = self.position_of(column)
+        match self.library:
+            case "pandas":
+                codes = self.native.iloc[:, position].array.codes
+                return np.where(codes < 0, np.nan, codes)
+            case "polars":
+                codes = self.native.to_series(position).to_physical().to_numpy()
+            case _:
+                own = self.native.column(position).unify_dictionaries().combine_chunks()
+                codes = own.indices.to_numpy(zero_copy_only=False)
+        return np.asarray(codes, np.float64)
+
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> "Table":
         """The rows of an index array, in its order, as a table of the same library."""
         match self.library:
@@ -240,31 +254,28 @@ class Table:
         return Table(native, self.library, self.feature_names)
 
     def with_column(self, column: str, values: Any) -> "Table":
-        """The same with other values in a column of a pandas DataFrame."""
-        native = self.native.copy(deep=False)
-        native.isetitem(self.position_of(column), values)
-        return Table(native, self.library, self.feature_names)
-
-    def with_codes(self) -> "Table":
-        """The same with the codes of categories as numbers; missing values are NaN or null."""
-        native = self.native
+        """The same with an array in a column of a data frame; in pandas also categories."""
+        native, position = self.native, self.position_of(column)
         match self.library:
             case "pandas":
                 native = native.copy(deep=False)
-                for position in self.positions(self.categorical_features):
-                    codes = native.iloc[:, position].cat.codes.to_numpy(np.float64)
-                    native.isetitem(position, np.where(codes < 0, np.nan, codes))
+                native.isetitem(position, values)
             case "polars":
                 import polars
 
-                native = native.with_columns(
-                    polars.col(name).to_physical() for name in self.categorical_features
-                )
+                native = native.with_columns(polars.Series(column, values))
             case "pyarrow":
-                for name in self.categorical_features:
-                    codes = native.column(name).unify_dictionaries().combine_chunks().indices
-                    native = native.set_column(native.column_names.index(name), name, codes)
+                import pyarrow
+
+                native = native.set_column(position, column, pyarrow.array(values))
         return Table(native, self.library, self.feature_names)
+
+    def with_codes(self) -> "Table":
+        """The same with the codes of categories as numbers."""
+        table = self
+        for name in self.categorical_features:
+            table = table.with_column(name, self.codes(name))
+        return table
 
     def with_text(self, labels: Mapping[str, list[str]]) -> "Table":
         """The same with categories in columns of text."""
@@ -486,8 +497,7 @@ def coded(table: Table, columns: Columns) -> Table | None:
     if (np.abs(cells[:, others]) >= _FIRST_INEXACT).any():  # a conversion could round twice
         return None
     for place in places:
-        codes = table.native.iloc[:, place].array.codes
-        cells[:, place] = np.where(codes < 0, np.nan, codes)
+        cells[:, place] = table.codes(types[place][0])
     return Table(cells, "numpy", table.feature_names)
 
 
