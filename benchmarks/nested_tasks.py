@@ -22,6 +22,9 @@ two later than the others:
 - ``chemistry``: 31,022 students of 2410 schools of 131 local education authorities,
 - ``children``: 1721 children of 60 schools, two to six years each.
 
+With ", new tasks" after the name of a real set a quarter of its tasks, drawn by the seed, has no
+training rows.
+
     python benchmarks/nested_tasks.py --out results.jsonl [--data FOLDER] [--seeds 10]
     python benchmarks/nested_tasks.py --out results.jsonl --table
 
@@ -32,12 +35,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import task_comparison
 from task_data import task_set
 from task_data.scores import scores
@@ -80,41 +84,55 @@ def generated(kind: str, seed: int, part: float = 1.0) -> TaskSet:
     rows = Rows(X, y, task, n_tasks, False, parents=region)
     if kind != "new stores":
         return task_set(rows, seed, part)
-    is_new = np.isin(task % N_STORES, np.arange(N_STORES // 4))
-    test = rows.take(is_new)
-    return TaskSet(rows.take(~is_new), lambda predict: scores(test, predict(test)))
+    return with_new_tasks(rows, np.arange(n_tasks) % N_STORES < N_STORES // 4)
+
+
+def with_new_tasks(rows: Rows, is_new: npt.NDArray[np.bool_]) -> TaskSet:
+    """Hold out all rows of some tasks, which are new to the model."""
+    is_test = is_new[rows.task]
+    test = rows.take(is_test)
+    return TaskSet(rows.take(~is_test), lambda predict: scores(test, predict(test)))
 
 
 def _draw(rng: np.random.Generator, size: Floats, n_rows: int) -> Any:
     return rng.choice(len(size), N_ROWS - n_rows, p=size / size.sum())
 
 
-def school(folder: Path, seed: int, part: float = 1.0) -> TaskSet:
+def school(folder: Path) -> Rows:
     with np.load(_found(folder / "school.npz")) as file:
         X, y, code = file["X"], file["y"].astype(np.float64), file["task"]
         names = file["feature_names"].tolist()
     is_year = np.array([name.startswith("year_") for name in names])
     pairs = np.stack([code, X[:, is_year].argmax(axis=1)], axis=1)
     tasks, task = np.unique(pairs, axis=0, return_inverse=True)
-    rows = Rows(X, y, task.ravel(), len(tasks), False, parents=tasks[:, 0].astype(np.int64))
-    return task_set(rows, seed, part)
+    return Rows(X, y, task.ravel(), len(tasks), False, parents=tasks[:, 0].astype(np.int64))
 
 
-def landmine(folder: Path, seed: int, part: float = 1.0) -> TaskSet:
+def landmine(folder: Path) -> Rows:
     with np.load(_found(folder / "landmine.npz")) as file:
         X, y, code = file["X"], file["y"].astype(np.float64), file["task"]
     tasks, task = np.unique(code, return_inverse=True)
     is_bare = (np.arange(len(tasks)) >= N_FOLIATED).astype(np.int64)
-    rows = Rows(X.astype(np.float32), y, task, len(tasks), True, parents=is_bare)
-    return task_set(rows, seed, part)
+    return Rows(X.astype(np.float32), y, task, len(tasks), True, parents=is_bare)
 
 
-def levels(name: str, folder: Path, seed: int, part: float = 1.0) -> TaskSet:
+def levels(name: str, folder: Path) -> Rows:
     """A table whose tasks belong to regions."""
     with np.load(_found(folder / f"{name}.npz")) as file:
         X, y, code, of_rows = (file[key] for key in ("X", "y", "task", "region"))
     tasks, first, task = np.unique(code, return_index=True, return_inverse=True)
-    return task_set(Rows(X, y, task, len(tasks), False, parents=of_rows[first]), seed, part)
+    return Rows(X, y, task, len(tasks), False, parents=of_rows[first])
+
+
+def known_tasks(read: Callable[[], Rows], seed: int, part: float = 1.0) -> TaskSet:
+    return task_set(read(), seed, part)
+
+
+def unknown_tasks(read: Callable[[], Rows], seed: int, part: float = 1.0) -> TaskSet:
+    """A quarter of the tasks is new."""
+    rows = read()
+    order = np.random.default_rng(seed).permutation(rows.n_tasks)
+    return with_new_tasks(rows, order < rows.n_tasks // 4)
 
 
 def _found(path: Path) -> Path:
@@ -180,12 +198,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder = Path(words[place + 1])
         del words[place : place + 2]
     kinds = ("effects", "intercepts", "no regions", "new stores")
+    real = {"school": partial(school, folder), "landmine": partial(landmine, folder)}
+    real |= {name: partial(levels, name, folder) for name in LEVELS}
     task_comparison.main(
         words,
         __doc__,
         {kind: partial(generated, kind) for kind in kinds}
-        | {"school": partial(school, folder), "landmine": partial(landmine, folder)}
-        | {name: partial(levels, name, folder) for name in LEVELS},
+        | {name: partial(known_tasks, read) for name, read in real.items()}
+        | {f"{name}, new tasks": partial(unknown_tasks, read) for name, read in real.items()},
         METHODS,
         references=["nested leaves", "fit nested"],
         peers=["flat leaves", "fit flat", "GPBoost nested", "GPBoost flat"],

@@ -2,31 +2,78 @@
 #include "forest/feature_columns.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace mtboost {
 
+namespace {
+
+// Whether all are whole numbers from 0 to 255. (−0 equals 0, and splits do not distinguish them.)
+bool are_bytes(std::span<const float> values) noexcept {
+  bool are = true;
+  for (const float value : values) {
+    const float kept = value >= 0.0f && value <= 255.0f ? value : 0.0f;
+    are &= static_cast<float>(static_cast<std::int32_t>(kept)) == value;
+  }
+  return are;
+}
+
+}  // namespace
+
 FeatureColumns::FeatureColumns(const MatrixView<float>& table, ThreadPool& pool)
     : n_rows_(static_cast<row_t>(table.n_rows)),
+      table_(table),
+      // Memory that is not written costs nothing: a column has its place in both.
       values_(std::make_unique_for_overwrite<float[]>(table.n_rows * table.n_columns)),
+      bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(table.n_rows * table.n_columns)),
+      is_bytes_(table.n_columns, 1),
       has_missing_(table.n_columns, 0) {
   // Squares of a row-major table: both what is read and what is written then stay in the cache.
   constexpr std::size_t kColumns = 16, kRows = 256;
   pool.parallel_for((table.n_columns + kColumns - 1) / kColumns, [&](std::size_t block) {
     const std::size_t end = std::min((block + 1) * kColumns, table.n_columns);
+    std::array<float, kRows> values;
     for (std::size_t first_row = 0; first_row < table.n_rows; first_row += kRows) {
-      const std::size_t last_row = std::min(first_row + kRows, table.n_rows);
+      const std::size_t n = std::min(kRows, table.n_rows - first_row);
       for (std::size_t column = block * kColumns; column < end; ++column) {
-        float* to = values_.get() + column * table.n_rows;
+        for (std::size_t i = 0; i < n; ++i) values[i] = table(first_row + i, column);
+        std::uint8_t* bytes = bytes_.get() + column * table.n_rows;
+        float* floats = values_.get() + column * table.n_rows;
+        if (is_bytes_[column] && !are_bytes({values.data(), n})) {
+          is_bytes_[column] = 0;
+          std::copy_n(bytes, first_row, floats);
+        }
+        if (is_bytes_[column]) {
+          for (std::size_t i = 0; i < n; ++i) bytes[first_row + i] = static_cast<std::uint8_t>(values[i]);
+          continue;
+        }
         bool has_missing = false;
-        for (std::size_t row = first_row; row < last_row; ++row) {
-          to[row] = table(row, column);
-          has_missing |= std::isnan(to[row]);
+        for (std::size_t i = 0; i < n; ++i) {
+          floats[first_row + i] = values[i];
+          has_missing |= std::isnan(values[i]);
         }
         has_missing_[column] |= static_cast<std::uint8_t>(has_missing);
       }
     }
   });
+}
+
+void FeatureColumns::read(feature_t feature, std::span<const row_t> rows, float* to) const noexcept {
+  constexpr std::size_t kLine = 64;  // of the cache, in bytes
+  const bool is_bytes = is_bytes_[feature] != 0;
+  // So few rows that each has a line to itself in a column.
+  const std::size_t n_per_line = is_bytes ? kLine : kLine / sizeof(float);
+  const std::size_t begin = std::size_t{feature} * n_rows_;
+  if (table_.column_stride == 1 && rows.size() * n_per_line < n_rows_) {
+    for (std::size_t i = 0; i < rows.size(); ++i) to[i] = table_(rows[i], feature);
+  } else if (is_bytes) {
+    const std::uint8_t* bytes = bytes_.get() + begin;
+    for (std::size_t i = 0; i < rows.size(); ++i) to[i] = bytes[rows[i]];
+  } else {
+    const float* values = values_.get() + begin;
+    for (std::size_t i = 0; i < rows.size(); ++i) to[i] = values[rows[i]];
+  }
 }
 
 FeatureColumns::FeatureColumns(const SparseTable& table, feature_t n_features)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// X as trees of a forest read it while they grow: column by column, as float. A node's rows ascend, so that their values
-// lie close together in a column. Of a sparse table only values that are not 0 are kept.
+// X as trees of a forest read it while they grow: column by column, as float, or as bytes where that is exact (pixels,
+// indicators, counts). A node's rows ascend, so that the values of many rows lie close together in a column. Those of few
+// rows do not: they are read from the table, where the values of a row lie side by side. Of a sparse table only values
+// that are not 0 are kept.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +23,8 @@ struct SparseTable : CsrView<std::int64_t, feature_t> {
 
 class FeatureColumns {
  public:
+  // Tables must live as long.
   FeatureColumns(const MatrixView<float>& table, ThreadPool& pool);
-  // The table must live as long.
   FeatureColumns(const SparseTable& table, feature_t n_features);
 
   row_t n_rows() const noexcept { return n_rows_; }
@@ -30,10 +32,8 @@ class FeatureColumns {
   bool has_missing(feature_t feature) const noexcept { return has_missing_[feature] != 0; }
   bool is_sparse() const noexcept { return !starts_.empty(); }
 
-  // Of a table that is not sparse.
-  std::span<const float> column(feature_t feature) const noexcept {
-    return {values_.get() + std::size_t{feature} * n_rows_, n_rows_};
-  }
+  // Of a table that is not sparse: the values of some rows, ascending.
+  void read(feature_t feature, std::span<const row_t> rows, float* to) const noexcept;
 
   // Of a sparse table: rows, ascending, whose value is not 0; and the features of a row whose value is not 0, ascending.
   struct Stored {
@@ -57,7 +57,10 @@ class FeatureColumns {
 
  private:
   row_t n_rows_;
+  MatrixView<float> table_{};
   std::unique_ptr<float[]> values_;
+  std::unique_ptr<std::uint8_t[]> bytes_;  // of columns that have only whole numbers from 0 to 255, in place of values_
+  std::vector<std::uint8_t> is_bytes_;
   std::vector<std::uint8_t> has_missing_;
   std::vector<std::size_t> starts_;  // of each feature's values; empty: not sparse
   std::vector<row_t> rows_;

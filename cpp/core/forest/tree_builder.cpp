@@ -93,14 +93,13 @@ std::span<float> NodeValues::of_feature(feature_t feature) {
     for (const StoredValue& own : stored(feature)) values_[own.i] = own.value;
     return values_;
   }
-  const float* column = columns_.column(feature).data();
   if (begin_ >= copy_end_ || begin_ < copy_begin_) {
-    for (std::size_t i = 0; i < rows_.size(); ++i) values_[i] = column[rows_[i]];
+    columns_.read(feature, rows_, values_.data());
     return values_;
   }
   float* copy = copy_.data() + feature * copied_rows_.size();
   if (copied_in_[feature] != n_copies_) {
-    for (std::size_t i = 0; i < copied_rows_.size(); ++i) copy[i] = column[copied_rows_[i]];
+    columns_.read(feature, copied_rows_, copy);
     copied_in_[feature] = n_copies_;
   }
   for (std::size_t i = 0; i < rows_.size(); ++i) values_[i] = copy[place_[begin_ + i]];
