@@ -25,8 +25,8 @@ FeatureColumns::FeatureColumns(const MatrixView<float>& table, ThreadPool& pool)
     : n_rows_(static_cast<row_t>(table.n_rows)),
       table_(table),
       // Memory that is not written costs nothing: a column has its place in both.
-      values_(std::make_unique_for_overwrite<float[]>(table.n_rows * table.n_columns)),
-      bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(table.n_rows * table.n_columns)),
+      values_(table.n_rows * table.n_columns),
+      bytes_(table.n_rows * table.n_columns),
       is_bytes_(table.n_columns, 1),
       has_missing_(table.n_columns, 0) {
   // Squares of a row-major table: both what is read and what is written then stay in the cache.
@@ -38,8 +38,8 @@ FeatureColumns::FeatureColumns(const MatrixView<float>& table, ThreadPool& pool)
       const std::size_t n = std::min(kRows, table.n_rows - first_row);
       for (std::size_t column = block * kColumns; column < end; ++column) {
         for (std::size_t i = 0; i < n; ++i) values[i] = table(first_row + i, column);
-        std::uint8_t* bytes = bytes_.get() + column * table.n_rows;
-        float* floats = values_.get() + column * table.n_rows;
+        std::uint8_t* bytes = bytes_.data() + column * table.n_rows;
+        float* floats = values_.data() + column * table.n_rows;
         if (is_bytes_[column] && !are_bytes({values.data(), n})) {
           is_bytes_[column] = 0;
           std::copy_n(bytes, first_row, floats);
@@ -57,6 +57,7 @@ FeatureColumns::FeatureColumns(const MatrixView<float>& table, ThreadPool& pool)
       }
     }
   });
+  has_any_missing_ = std::ranges::find(has_missing_, 1) != has_missing_.end();
 }
 
 void FeatureColumns::read(feature_t feature, std::span<const row_t> rows, float* to) const noexcept {
@@ -68,10 +69,10 @@ void FeatureColumns::read(feature_t feature, std::span<const row_t> rows, float*
   if (table_.column_stride == 1 && rows.size() * n_per_line < n_rows_) {
     for (std::size_t i = 0; i < rows.size(); ++i) to[i] = table_(rows[i], feature);
   } else if (is_bytes) {
-    const std::uint8_t* bytes = bytes_.get() + begin;
+    const std::uint8_t* bytes = bytes_.data() + begin;
     for (std::size_t i = 0; i < rows.size(); ++i) to[i] = bytes[rows[i]];
   } else {
-    const float* values = values_.get() + begin;
+    const float* values = values_.data() + begin;
     for (std::size_t i = 0; i < rows.size(); ++i) to[i] = values[rows[i]];
   }
 }
@@ -92,13 +93,12 @@ FeatureColumns::FeatureColumns(const SparseTable& table, feature_t n_features)
   for_each_value([&](row_t, feature_t feature, float) { ++starts_[feature + 1]; });
   for (feature_t feature = 0; feature < n_features; ++feature) starts_[feature + 1] += starts_[feature];
   std::vector<std::size_t> next(starts_.begin(), starts_.end() - 1);
-  rows_.resize(starts_.back());
-  values_ = std::make_unique_for_overwrite<float[]>(starts_.back());
+  stored_.resize(starts_.back());
   for_each_value([&](row_t row, feature_t feature, float value) {
-    rows_[next[feature]] = row;
-    values_[next[feature]++] = value;
+    stored_[next[feature]++] = {row, value};
     has_missing_[feature] |= static_cast<std::uint8_t>(std::isnan(value));
   });
+  has_any_missing_ = std::ranges::find(has_missing_, 1) != has_missing_.end();
   if (starts_.back() == table.indices.size()) return;
   own_row_starts_.assign(n_rows_ + std::size_t{1}, 0);
   own_features_.reserve(starts_.back());

@@ -5,11 +5,12 @@
 // that are not 0 are kept.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "base/large_array.hpp"
 #include "base/thread_pool.hpp"
 #include "base/types.hpp"
 #include "base/view.hpp"
@@ -29,26 +30,27 @@ class FeatureColumns {
 
   row_t n_rows() const noexcept { return n_rows_; }
   feature_t n_features() const noexcept { return static_cast<feature_t>(has_missing_.size()); }
-  bool has_missing(feature_t feature) const noexcept { return has_missing_[feature] != 0; }
+  bool has_missing(feature_t feature) const noexcept { return has_any_missing_ && has_missing_[feature] != 0; }
   bool is_sparse() const noexcept { return !starts_.empty(); }
 
   // Of a table that is not sparse: the values of some rows, ascending.
   void read(feature_t feature, std::span<const row_t> rows, float* to) const noexcept;
 
-  // Of a sparse table: rows, ascending, whose value is not 0; and the features of a row whose value is not 0, ascending.
+  // Of a sparse table: the values of a feature that are not 0, by row, ascending; and the features of a row whose value is
+  // not 0, ascending.
   struct Stored {
-    std::span<const row_t> rows;
-    std::span<const float> values;
+    row_t row;
+    float value;
   };
-  Stored stored(feature_t feature) const noexcept {
-    const std::size_t begin = starts_[feature], n = starts_[feature + 1] - begin;
-    return {std::span(rows_).subspan(begin, n), {values_.get() + begin, n}};
+  std::span<const Stored> stored(feature_t feature) const noexcept {
+    return std::span(stored_).subspan(starts_[feature], starts_[feature + 1] - starts_[feature]);
   }
   // Has what stored() reads brought to the cache: first where it stands, later itself.
   void prefetch_place(feature_t feature) const noexcept { __builtin_prefetch(&starts_[feature]); }
   void prefetch_stored(feature_t feature) const noexcept {
-    __builtin_prefetch(rows_.data() + starts_[feature]);
-    __builtin_prefetch(values_.get() + starts_[feature]);
+    constexpr std::size_t kLine = 64 / sizeof(Stored), kMost = 4 * kLine;
+    const std::size_t begin = starts_[feature], end = std::min(starts_[feature + 1], begin + kMost);
+    for (std::size_t i = begin; i < end; i += kLine) __builtin_prefetch(stored_.data() + i);
   }
   std::span<const feature_t> features_of_row(row_t row) const noexcept {
     const auto begin = static_cast<std::size_t>(row_starts_[row]), end = static_cast<std::size_t>(row_starts_[row + 1]);
@@ -58,12 +60,13 @@ class FeatureColumns {
  private:
   row_t n_rows_;
   MatrixView<float> table_{};
-  std::unique_ptr<float[]> values_;
-  std::unique_ptr<std::uint8_t[]> bytes_;  // of columns that have only whole numbers from 0 to 255, in place of values_
+  LargeArray<float> values_;
+  LargeArray<std::uint8_t> bytes_;  // of columns that have only whole numbers from 0 to 255, in place of values_
   std::vector<std::uint8_t> is_bytes_;
   std::vector<std::uint8_t> has_missing_;
-  std::vector<std::size_t> starts_;  // of each feature's values; empty: not sparse
-  std::vector<row_t> rows_;
+  bool has_any_missing_ = false;
+  std::vector<std::size_t> starts_;  // of each feature's stored values; empty: not sparse
+  LargeArray<Stored> stored_;
   // Of the rows: the table's own, unless it stores zeros.
   std::span<const std::int64_t> row_starts_;
   std::span<const feature_t> features_;

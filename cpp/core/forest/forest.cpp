@@ -23,7 +23,7 @@ namespace {
 // the trees pass; of sparse rows, which are few values but have leaves of all trees at a time, smaller. Every thread gets
 // some.
 std::size_t rows_per_block(const RowsView& rows, const ThreadPool& pool) {
-  const std::size_t n_values = rows.sparse != nullptr ? 1 << 16 : 1 << 19,
+  const std::size_t n_values = rows.sparse != nullptr ? 1 << 16 : 1 << 18,
                     n_most = rows.sparse != nullptr ? 1 << 11 : 1 << 16;
   const std::size_t n_fair = rows.table.n_rows / (4 * static_cast<std::size_t>(pool.n_threads())) + 1;
   const std::size_t n_rows = std::min({n_values / std::max<std::size_t>(rows.table.n_columns, 1), n_most, n_fair});
@@ -157,21 +157,34 @@ struct Walk {
   DecisionNode node;
 };
 
-// tasks: of the rows; empty if the tree does not divide any.
+struct DenseWalk {
+  const float* values;  // of the row
+  std::size_t row;
+  node_t at;
+};
+
+// The values of a row lie side by side. tasks: of the rows; empty if the tree does not divide any.
 void find_leaves(const DecisionTree& tree, const MatrixView<float>& rows, std::span<const task_t> tasks,
                  std::span<node_t> leaves /* OUT */) {
-  const auto start = [&](std::size_t row) { return Walk{row, 0, tree.nodes.front()}; };
-  const auto step = [&](Walk& walk) {
-    const auto& [row, at, node] = walk;
-    if (node.is_leaf()) {
-      leaves[row] = at;
-      return true;
-    }
-    walk.at = node.divides_tasks() ? tree.child(node, tasks[row]) : node.child(rows(row, node.feature));
-    walk.node = tree.nodes[static_cast<std::size_t>(walk.at)];
-    return false;
+  const DecisionNode* nodes = tree.nodes.data();
+  const auto start = [&](std::size_t row) { return DenseWalk{&rows(row, 0), row, 0}; };
+  const auto walk = [&](const auto& child) {
+    interleave_walks(rows.n_rows, start, [&](DenseWalk& own) {
+      const DecisionNode& node = nodes[own.at];
+      if (node.is_leaf()) {
+        leaves[own.row] = own.at;
+        return true;
+      }
+      own.at = child(node, own);
+      return false;
+    });
   };
-  interleave_walks(rows.n_rows, start, step);
+  if (tree.listed_tasks.empty() && tree.task_list_starts.size() == 1)
+    walk([](const DecisionNode& node, const DenseWalk& own) { return node.child(own.values[node.feature]); });
+  else
+    walk([&](const DecisionNode& node, const DenseWalk& own) {
+      return node.divides_tasks() ? tree.child(node, tasks[own.row]) : node.child(own.values[node.feature]);
+    });
 }
 
 // Leaves of some rows of a sparse table, (tree, row). Rows are spread out one after the other.
@@ -208,7 +221,7 @@ struct Block {
   Block(const MatrixView<float>& table, std::size_t begin, std::size_t n, std::size_t n_trees)
       : rows{&table(begin, 0), n, table.n_columns, table.row_stride, table.column_stride} {
     constexpr std::size_t kReadByTree = 256;  // sixteen values, each with the line of the cache it is in
-    if (table.n_columns > kReadByTree * n_trees) return;
+    if (table.n_columns > kReadByTree * n_trees && table.column_stride == 1) return;
     values.resize(n * table.n_columns);
     float* next = values.data();
     for (std::size_t row = 0; row < n; ++row)

@@ -109,23 +109,26 @@ std::span<float> NodeValues::of_feature(feature_t feature) {
 // A hybrid of two ways (joly2016, section 28): the place of each stored row is looked up, unless searching the node's few
 // rows among the stored ones costs less.
 std::span<const StoredValue> NodeValues::stored(feature_t feature) {
-  stored_.clear();
-  const auto [rows, values] = columns_.stored(feature);
+  using Stored = FeatureColumns::Stored;
+  const auto column = columns_.stored(feature);
   const std::size_t n = rows_.size();
-  if (n * static_cast<std::size_t>(std::bit_width(rows.size())) < rows.size()) {
-    auto from = rows.begin();
-    for (std::size_t i = 0; i < n && from != rows.end(); ++i) {
-      from = std::lower_bound(from, rows.end(), rows_[i]);
-      if (from != rows.end() && *from == rows_[i])
-        stored_.push_back({values[static_cast<std::size_t>(from - rows.begin())], static_cast<row_t>(i)});
+  if (stored_.size() < column.size()) stored_.resize(column.size());
+  std::size_t n_stored = 0;
+  if (n * static_cast<std::size_t>(std::bit_width(column.size())) < column.size()) {
+    auto from = column.begin();
+    for (std::size_t i = 0; i < n && from != column.end(); ++i) {
+      from = std::ranges::lower_bound(from, column.end(), rows_[i], {}, &Stored::row);
+      if (from != column.end() && from->row == rows_[i]) stored_[n_stored++] = {from->value, static_cast<row_t>(i)};
     }
-    return stored_;
+  } else {
+    for (const auto& [row, value] : column) {
+      // Rows before the node's wrap around. Written in any case, kept if it is in the node: no jump.
+      const std::size_t i = place_of_row_[row] - begin_;
+      stored_[n_stored] = {value, static_cast<row_t>(i)};
+      n_stored += i < n;
+    }
   }
-  for (std::size_t k = 0; k < rows.size(); ++k) {
-    const std::size_t i = place_of_row_[rows[k]] - begin_;  // rows before the node's wrap around
-    if (i < n) stored_.push_back({values[k], static_cast<row_t>(i)});
-  }
-  return stored_;
+  return std::span(stored_).first(n_stored);
 }
 
 void NodeValues::mark() {
