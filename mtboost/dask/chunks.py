@@ -167,7 +167,11 @@ def _with_chunks_of(X: _Collection, values: _Collection) -> _Collection:
 
 
 def _partitions(values: _Collection) -> list[Any]:
-    return list(np.ravel(values.to_delayed()))
+    if isinstance(values, dask.array.Array):
+        return list(np.ravel(values.to_delayed()))
+    # Whole optimisation would read small files together, fewer of those of many columns: columns of
+    # one table would then differ in partitions. This much of it still reads these columns alone.
+    return list(values.simplify().to_delayed(optimize_graph=False))
 
 
 def check_no_text(X: _Collection, exempt: Collection[object], where: str = "") -> None:

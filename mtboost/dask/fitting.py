@@ -251,7 +251,9 @@ def _refused(arguments: Arguments) -> dict[str, bool]:
 
 
 def _shown(value: object) -> str:
-    return repr(value) if isinstance(value, str | bool) else f"a {type(value).__name__}"
+    if callable(value):
+        return "a function"
+    return repr(value) if isinstance(value, str | int | float) else f"a {type(value).__name__}"
 
 
 def _delayed_rows(

@@ -101,6 +101,7 @@ class XgboostGrowth(TaskGrowth):
         self._grown: list[_core.Tree | LibraryTree] = []
         self._grower: _core.TreeGrower | LibraryGrower | None = None
         self._train: weakref.ref[xgboost.DMatrix] | None = None
+        self._start_margin: Float32Array | None = None
         self._cuts: Cuts | None = None
         # Rows in the bins of the training matrix; None: XGBoost is to find their leaves.
         self._binned: weakref.WeakKeyDictionary[xgboost.DMatrix, _core.BinnedMatrix | None] = (
@@ -292,12 +293,17 @@ class XgboostGrowth(TaskGrowth):
             return cast(
                 Float32Array, own.reshape(matrix.num_row(), -1).astype(np.float32, copy=True)
             )
-        return np.tile(self._start_margin, (matrix.num_row(), 1))
+        return np.tile(self._first_margin(), (matrix.num_row(), 1))
 
-    @cached_property
-    def _start_margin(self) -> Float32Array:
-        """Margins of a row before the first tree, shape (1, n_outputs)."""
-        return assemble.start_margins(self._document([])).reshape(1, -1)
+    def _first_margin(self) -> Float32Array:
+        """Margins of a row before the first tree, shape (1, n_outputs).
+
+        It makes a matrix, which waits for the other workers. Before Python 3.12 a cached property
+        has one lock for all instances: workers that are threads of a process would wait for ever.
+        """
+        if self._start_margin is None:
+            self._start_margin = assemble.start_margins(self._document([])).reshape(1, -1)
+        return self._start_margin
 
     @cached_property
     def _without_trees(self) -> xgboost.Booster:
@@ -393,7 +399,7 @@ class XgboostGrowth(TaskGrowth):
             self._check_same_columns(self._workers, matrix)
         self._initialise(matrix, objective)
         if self._workers is not None:
-            _ = self._start_margin  # makes a matrix: on all workers, whatever their rows have
+            self._first_margin()  # makes a matrix: on all workers, whatever their rows have
         self._train = weakref.ref(matrix)
         if (reason := why_library_grows(self.settings, matrix)) is not None:
             self._check_library_grown(reason)

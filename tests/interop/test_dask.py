@@ -25,11 +25,11 @@ TASK = RNG.integers(0, 4, 2000)
 Y = np.sin(X[:, 0] / 6) + (TASK % 2) * X[:, 1] / 40 + RNG.normal(0, 0.2, 2000)
 
 
-@pytest.fixture(scope="module")
-def client():
+@pytest.fixture(scope="module", params=[True, False], ids=["processes", "threads"])
+def client(request):
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with (
-        distributed.LocalCluster(processes=True, **options) as cluster,
+        distributed.LocalCluster(processes=request.param, **options) as cluster,
         distributed.Client(cluster) as made,
     ):
         yield made

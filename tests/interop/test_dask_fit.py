@@ -401,6 +401,19 @@ def test_predictions_of_a_frame_are_a_series_with_its_index(client, model_of_fra
     assert computed.index.equals(frame.index)
 
 
+def test_columns_of_small_parquet_files_have_the_same_partitions(client, tmp_path):
+    pytest.importorskip("pyarrow")
+    for number, begin in enumerate(range(0, N_ROWS, 400)):
+        part = FRAME.drop(columns="kind").assign(y=Y)[begin : begin + 400]
+        part.to_parquet(tmp_path / f"{number}.parquet")
+    read = dd.read_parquet(tmp_path)
+    model = mtboost.dask.fit(client, read.drop(columns="y"), read["y"], task="shop", **ROUNDS)
+    assert model.tasks == tuple(np.unique(TASK))
+    found = mtboost.dask.predict(client, model, read.drop(columns="y")).compute()
+    expected = model.predict(read.drop(columns="y").compute())
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_predictions_of_an_array_are_an_array_of_its_chunks(client):
     rows = np.column_stack([X, TASK])
     classes = np.digitize(Y, [0.3, 0.9])
