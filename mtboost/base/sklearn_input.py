@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from mtboost.base.checked_tables import as_table
+from mtboost.base.checks import listed
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.tables import TaskColumn, has_names
 from mtboost.base.times import without_column
@@ -72,6 +75,30 @@ def check_classes(y: Any) -> None:
     """Raise unless labels are classes by scikit-learn's rules."""
     with reading_numbers("y"):
         check_classification_targets(y)
+
+
+def class_codes(y: Any, classes: npt.NDArray[Any], argument: str = "y") -> npt.NDArray[np.int64]:
+    """Return the places of labels among sorted classes.
+
+    Raises
+    ------
+    DataError
+        A label is none of the classes.
+    """
+    encoder = LabelEncoder()
+    encoder.classes_ = classes
+    try:
+        codes: npt.NDArray[np.int64] = encoder.transform(y)
+    except ValueError:
+        known = set(classes.tolist())
+        unknown = [label for label in np.ravel(y).tolist() if label not in known]
+        if not unknown:
+            raise
+        raise DataError(
+            f"{argument} contains {unknown[0]!r}, which is not a class of the training rows. "
+            f"Known: {listed(classes.tolist(), 'class')}."
+        ) from None
+    return codes
 
 
 def accuracy(y: Any, predicted: Any, sample_weight: Any) -> float:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mtboost import _core
 from mtboost.base.tasks import TaskSet
 from mtboost.lightgbm.library import (
+    LOSS_OPTIONS,
     arithmetic,
     check_one_machine,
     check_version,
@@ -86,6 +87,7 @@ class TaskObjective(BaseTaskObjective):
     """
 
     _margin_type = np.float64
+    _known_options = tuple(LOSS_OPTIONS)
     _refusal = "LightGBM does for its own objective only: use 'huber', or a function of your own"
     _check_library = staticmethod(check_version)
 

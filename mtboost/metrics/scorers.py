@@ -14,6 +14,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_choice, did_you_mean
+from mtboost.base.sklearn_input import class_codes
 from mtboost.base.tables import TaskColumn
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import ParameterError
@@ -69,7 +70,7 @@ class TaskScorer:
         if hasattr(estimator, "classes_"):
             if isinstance(metric.function, _Scorer):
                 metric = replace(metric, function=replace(metric.function, are_classes=True))
-            labels = np.searchsorted(estimator.classes_, labels)
+            labels = class_codes(labels, np.asarray(estimator.classes_))
             prediction = estimator.predict_proba(X)
             prediction = prediction[:, 1] if prediction.shape[1] == 2 else prediction
         else:

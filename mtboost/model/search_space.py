@@ -257,7 +257,11 @@ def check_fit_arguments(given: Mapping[str, Any]) -> None:
     """Demand names of arguments that tune() hands on to fit()."""
     for name in given:
         if name == "on_round" or name not in FIT_ARGUMENTS:
-            hint = where_it_belongs(name, given, FIT_ARGUMENTS)
+            hint = (
+                " It has one of its own, by which trials are given up."
+                if name == "on_round"
+                else where_it_belongs(name, given, FIT_ARGUMENTS)
+            )
             raise TypeError(f"tune() got an unknown argument {name!r}.{hint}")
 
 

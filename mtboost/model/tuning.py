@@ -170,8 +170,9 @@ def tune(
         Show progress: a bar of tqdm, or lines in the log, with the best metric so far. From 2 on
         Optuna logs each trial, too.
     **fit_arguments
-        Further arguments of :func:`mtboost.fit`, the same in all trials. What `params` and
-        `specific_params` hold is not searched. ``validation_fraction`` is 0.2 by default, for a
+        Further arguments of :func:`mtboost.fit`, the same in all trials, but for ``baselines``,
+        ``intervals``, ``calibrate`` and ``n_ensemble``, which only the last fit has. What `params`
+        and `specific_params` hold is not searched. ``validation_fraction`` is 0.2 by default, for a
         single task too.
 
     Returns
@@ -297,8 +298,8 @@ def _check_validation(fit_arguments: dict[str, Any], refit: bool | None) -> dict
     refit = not has_eval_set if refit is None else refit
     if has_eval_set and refit:
         raise ParameterError("refit=True cannot go with eval_set: append its rows to X instead.")
-    at_the_end = ("baselines", "intervals", "calibrate")
-    last = {name: fit_arguments.pop(name, False) for name in at_the_end}
+    at_the_end = ("baselines", "intervals", "calibrate", "n_ensemble")
+    last = {name: fit_arguments.pop(name, FIT_ARGUMENTS[name]) for name in at_the_end}
     return {"refit": refit, **last}
 
 
@@ -334,8 +335,8 @@ def _optimize(
             )
     if not _finished(study):
         raise TrainingError(
-            "No trial came to its end: all were given up by the study's pruner, or their gradients "
-            "were not finite."
+            "No trial came to its end: timeout ended the search before, or all were given up by "
+            "the study's pruner, or their gradients were not finite."
         )
 
 

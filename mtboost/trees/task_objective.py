@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float32Array, Total
-from mtboost.base.checks import check_type
+from mtboost.base.checks import check_type, did_you_mean
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.base.threads import default_n_threads
@@ -45,6 +45,7 @@ class BaseTaskObjective(ABC):
 
     _margin_type: ClassVar[type[np.floating[Any]]]
     _is_in_field = False  # whether the matrices have the tasks, perhaps those of several workers
+    _known_options: ClassVar[Collection[str]]  # parameters of losses
     _refusal: ClassVar[str]  # end of a message: what to use for a loss that refits leaves
 
     def __init__(
@@ -57,6 +58,11 @@ class BaseTaskObjective(ABC):
         **options: Any,
     ) -> None:
         self._check_library()
+        for name in options.keys() - set(self._known_options):
+            raise TypeError(
+                f"TaskObjective got an unexpected argument {name!r}."
+                f"{did_you_mean(name, self._known_options)}"
+            )
         if not callable(objective):
             check_type("objective", objective, str, "a name or a function")
         self.tasks = self._tasks_of_labels(task, objective)

@@ -7,15 +7,19 @@ import abc
 from collections.abc import Sequence
 from typing import Any
 
+import numpy.typing as npt
+
 from mtboost.base.checks import check_type
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
+from mtboost.errors import DataError
 from mtboost.trees.document import Document
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.pooling import PoolingOption, check_levels
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_column import check_task_column
+from mtboost.trees.task_values import TaskValues
 from mtboost.trees.tree_options import TreeOptions
 
 
@@ -115,10 +119,21 @@ class BaseTaskSplit(abc.ABC):
     def _of_task(self, document: Document, task: TaskName) -> Document:
         """Return the trees with a task's own leaf values."""
         path = [self.tasks.code(task)]
+        leaf_values = document.leaf_values()
+        of_tasks = self.pooled.values
+        has_more = len(leaf_values) > len(of_tasks)
+        if has_more or any(map(_has_fewer_leaves, leaf_values, of_tasks)):
+            raise DataError(
+                "The booster is not that of the last training with this TaskSplit, whose leaf "
+                "values it keeps: pass what that training returned, or its first rounds."
+            )
         if self.pooled.are_nested:
             path = Nesting.of(with_groups(self.tasks)).path(*path)
         values = [
-            own.of_task(pooled, *path)
-            for pooled, own in zip(document.leaf_values(), self.pooled.values, strict=False)
+            own.of_task(pooled, *path) for pooled, own in zip(leaf_values, of_tasks, strict=False)
         ]
         return document.with_leaf_values(values)
+
+
+def _has_fewer_leaves(leaf_values: npt.NDArray[Any], values: TaskValues) -> bool:
+    return values.leaf.size > 0 and int(values.leaf.max()) >= len(leaf_values)

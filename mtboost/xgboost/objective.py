@@ -15,7 +15,7 @@ from mtboost.errors import DataError, UnsupportedError
 from mtboost.trees.losses import is_ranking, is_survival, make_loss
 from mtboost.trees.task_objective import BaseTaskObjective, Pair
 from mtboost.xgboost.collective import Workers
-from mtboost.xgboost.library import arithmetic, check_one_machine, check_version
+from mtboost.xgboost.library import LOSS_OPTIONS, arithmetic, check_one_machine, check_version
 from mtboost.xgboost.matrix_fields import labels_of, query_begins
 from mtboost.xgboost.task_field import (
     INSTEAD,
@@ -83,6 +83,7 @@ class TaskObjective(BaseTaskObjective):
     """
 
     _margin_type = np.float32
+    _known_options = (*LOSS_OPTIONS, "quantile_alpha")
     _refusal = "XGBoost does for its own objective only: use 'reg:pseudohubererror', or TaskSplit"
     _check_library = staticmethod(check_version)
 

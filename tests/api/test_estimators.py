@@ -478,7 +478,7 @@ def test_a_model_of_several_tasks_needs_the_task_to_predict():
 
 
 def test_a_label_that_training_did_not_see_is_refused_in_validation_rows():
-    with pytest.raises(ValueError, match="previously unseen labels"):
+    with pytest.raises(DataError, match="eval_set: y contains 1, which is not a class"):
         MultiTaskClassifier(strategy="two-stage").fit(
             NUMBERS, CLASSES, eval_set=(NUMBERS, THREE_CLASSES)
         )

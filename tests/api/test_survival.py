@@ -379,3 +379,13 @@ def test_a_matrix_needs_bounds_which_are_no_tasks():
         xgboost.train(AFT, xgboost.DMatrix(X, Y), 1, callbacks=[TaskSplit(TASK)])
     with pytest.raises(UnsupportedError, match="give TaskSplit the task of each row"):
         xgboost.train(AFT, matrix(), 1, callbacks=[TaskSplit("label_lower_bound")])
+
+
+@BOTH
+def test_censored_labels_are_not_drawn_beside_predictions(objective):
+    pytest.importorskip("matplotlib")
+    model = fit(objective=objective)
+    y = labels_of(objective)
+    for plot in (mtboost.plotting.plot_calibration, mtboost.plotting.plot_shrinkage):
+        with pytest.raises(UnsupportedError, match="censored times"):
+            plot(model, X, y, task=TASK)

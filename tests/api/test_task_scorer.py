@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from mtboost import MultiTaskClassifier, MultiTaskRegressor
-from mtboost.errors import ParameterError
+from mtboost.errors import DataError, ParameterError
 from mtboost.metrics import task_scorer
 
 RNG = np.random.default_rng(0)
@@ -120,3 +120,10 @@ def test_what_is_no_way_to_score_is_refused():
         task_scorer("rmse", task="shop", aggregate="median")
     with pytest.raises(ParameterError, match="metric 'rsme' is unknown. Did you mean 'rmse'"):
         task_scorer("rsme", task="shop")
+
+
+@pytest.mark.parametrize("metric", ["auc", "error", "logloss"])
+def test_classes_that_were_not_trained_are_an_error(metric):
+    model = MultiTaskClassifier(**FAST).fit(X, np.where(Y > 0, "c", "a"))
+    with pytest.raises(DataError, match="y contains 'b', which is not a class"):
+        task_scorer(metric, task="shop")(model, X, np.where(Y > 0, "c", "b"))

@@ -331,6 +331,18 @@ def test_ctrl_c_in_the_first_trial_ends_the_search():
 
 def test_no_trial_begins_after_the_timeout():
     assert len(tune_xgboost(n_trials=100, timeout=1e-3).study.trials) == 1
+    with pytest.raises(TrainingError, match="timeout ended the search"):
+        tune_xgboost(n_trials=100, timeout=1e-9)
+
+
+def test_trials_train_one_model_where_the_last_fit_averages_several(tune, fit):
+    alone, averaged = tune(n_trials=2), tune(n_trials=2, n_ensemble=2)
+    assert averaged.best_score == alone.best_score
+    expected = fit(**averaged.fit_arguments)
+    np.testing.assert_array_equal(
+        averaged.model.predict(X, task=TASK), expected.predict(X, task=TASK)
+    )
+    assert averaged.fit_arguments["n_ensemble"] == 2
 
 
 # Silence and errors -------------------------------------------------------------------------------

@@ -198,3 +198,15 @@ def test_too_many_values_are_refused(monkeypatch):
     monkeypatch.setattr(vector_leaves, "_MOST_LEAF_VALUES", 100)
     with pytest.raises(DataError, match="A booster of 6 outputs would hold"):
         model.booster()
+
+
+def test_a_booster_of_another_training_is_refused():
+    split = TaskSplit(TASK, split_score="plain", pooling=5.0)
+    own = xgboost.train({}, xgboost.QuantileDMatrix(X, Y), 3, callbacks=[split])
+    split.booster(own[:2], 0)
+    for params, n_rounds in (({}, 4), ({"max_depth": 1}, 3)):
+        other = xgboost.train(params, xgboost.QuantileDMatrix(X, Y), n_rounds)
+        with pytest.raises(DataError, match="not that of the last training"):
+            split.booster(other, 0)
+    with pytest.raises(DataError, match="not that of the last training"):
+        TaskSplit(TASK, pooling=5.0).booster(own, 0)

@@ -452,3 +452,8 @@ def test_weights_of_tasks_that_are_not_there_are_refused(library):
     objective = library.plugin.TaskObjective(name, TASK, task_weight={"a": 1.0, "z": 2.0})
     with pytest.raises((DataError, ParameterError), match="task_weight"):
         objective(MARGINS, matrix_of(library, name))
+
+
+def test_unknown_parameters_of_the_loss_are_named(library):
+    with pytest.raises(TypeError, match="'scale_pos_weigh'. Did you mean 'scale_pos_weight'?"):
+        library.plugin.TaskObjective(library.own("binary:logistic"), TASK, scale_pos_weigh=2.0)

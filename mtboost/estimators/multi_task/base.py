@@ -325,7 +325,7 @@ class MultiTaskEstimator(SavedEstimator):
         objective = self._learn_labels(y, library)
         y = self._encode(y)
         if eval_set is not None and len(eval_set) > 1:
-            eval_set = (eval_set[0], self._encode(eval_set[1]), *eval_set[2:])
+            eval_set = (eval_set[0], self._encode(eval_set[1], "eval_set: y"), *eval_set[2:])
         sample_weight, eval_set = self._weigh_classes(y, sample_weight, eval_set)
         rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)
         strategy = strategy_of(self.strategy, *rounds)
@@ -400,7 +400,7 @@ class MultiTaskEstimator(SavedEstimator):
         """The objective for these labels."""
 
     @abc.abstractmethod
-    def _encode(self, y: Any) -> Any:
+    def _encode(self, y: Any, argument: str = "y") -> Any:
         """Labels as the numbers that are trained on."""
 
     def _weigh_classes(

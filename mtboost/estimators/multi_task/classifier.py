@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from mtboost.base.class_weights import weights_of_classes, weights_with_classes
 from mtboost.base.frames import Output, like, predictions_as
 from mtboost.base.renamed import without_parameters
 from mtboost.base.several_labels import names_of_labels, values_and_known
-from mtboost.base.sklearn_input import accuracy, check_classes
+from mtboost.base.sklearn_input import accuracy, check_classes, class_codes
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.multi_task.base import (
     UNROUTED,
@@ -392,9 +393,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         if sample_weight is not None:
             weights = np.asarray(sample_weight).reshape(len(values), -1)
             sample_weight = np.broadcast_to(weights, values.shape)[is_known]
-        return accuracy(
-            self._codes(values[is_known]), self._codes(predicted[is_known]), sample_weight
-        )
+        labels, found = (class_codes(own[is_known], self.classes_) for own in (values, predicted))
+        return accuracy(labels, found, sample_weight)
 
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
         labels = np.concatenate(list(y.values())) if isinstance(y, Mapping) else y
@@ -427,18 +427,13 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
             )
         return objective
 
-    def _encode(self, y: Any) -> Any:
+    def _encode(self, y: Any, argument: str = "y") -> Any:
         if isinstance(y, Mapping) or names_of_labels(y) is None:
-            return _each(self._codes, y)
+            return _each(partial(class_codes, classes=self.classes_, argument=argument), y)
         values, is_known = values_and_known(y)
         codes = np.full(values.shape, np.nan)
-        codes[is_known] = self._codes(values[is_known])
+        codes[is_known] = class_codes(values[is_known], self.classes_, argument)
         return like(y, codes)
-
-    def _codes(self, y: Any) -> Any:
-        encoder = LabelEncoder()
-        encoder.classes_ = self.classes_
-        return encoder.transform(y)
 
     def _weigh_classes(
         self, y: Any, sample_weight: Any, eval_set: Sequence[Any] | None

@@ -219,5 +219,5 @@ class MultiTaskRanker(MultiTaskEstimator):
             )
         return objective
 
-    def _encode(self, y: Any) -> Any:
+    def _encode(self, y: Any, argument: str = "y") -> Any:
         return y

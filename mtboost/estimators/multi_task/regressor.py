@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
 
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.frames import Output
@@ -240,6 +241,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
         UnsupportedError
             The model predicts quantiles of several levels.
         """
+        check_is_fitted(self, "model_")
         if self.model_._stage.n_outputs > 1:
             raise UnsupportedError(
                 "score() is R², of one prediction a row, and this model predicts quantiles of "
@@ -268,5 +270,5 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
         return library.squared_error if self.objective is None else self.objective
 
-    def _encode(self, y: Any) -> Any:
+    def _encode(self, y: Any, argument: str = "y") -> Any:
         return y

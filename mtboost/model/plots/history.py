@@ -319,7 +319,7 @@ def _with_curves(model: FittedTasks) -> list[TaskName]:
     if not known:
         raise DataError(
             "This model has no validation curves to draw: fit it with validation rows (eval_set, "
-            "or validation_fraction above 0)."
+            "or validation_fraction above 0). The mean of several models (n_ensemble) has none."
         )
     return known
 

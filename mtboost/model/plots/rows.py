@@ -19,7 +19,7 @@ from mtboost.model.contributions import ExplainedTasks
 from mtboost.model.evaluation import on_label_scale
 from mtboost.model.new_rows import check_known, rows_by_task
 from mtboost.model.predictions import FittedTasks
-from mtboost.trees.losses import as_zero_one, is_ranking
+from mtboost.trees.losses import as_zero_one, is_ranking, is_survival
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ def fitted(model: Any) -> ExplainedTasks:
     own = getattr(model, "model_", None)
     if isinstance(own, ExplainedTasks):
         return own
-    if own is None and hasattr(model, "get_params"):
+    if own is None and hasattr(model, "_learn_labels"):  # an estimator that will have one
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(model, "model_")
@@ -70,11 +70,20 @@ def check_one_output(model: FittedTasks, what: str) -> None:
 
 
 def check_scale_of_labels(model: FittedTasks, what: str) -> None:
-    """Raise UnsupportedError for rankings, whose predictions order the rows of a query alone."""
+    """Raise UnsupportedError for objectives whose predictions are no estimates of the labels.
+
+    Rankings order the rows of a query alone; predictions of survival are hazards or times, and
+    labels have censored times.
+    """
     if is_ranking(model.objective):
         raise UnsupportedError(
             f"{what} compares predictions with labels, and those of {model.objective!r} have no "
             "scale: use evaluate(..., qid=...)."
+        )
+    if is_survival(model.objective):
+        raise UnsupportedError(
+            f"{what} compares predictions with labels, and those of {model.objective!r} are "
+            "censored times: use evaluate(..., metrics='concordance')."
         )
 
 
