@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import log_loss, make_scorer, mean_absolute_error
+from sklearn.model_selection import train_test_split
 
 import mtboost
 from mtboost import ProjectedBoostingClassifier, ProjectedBoostingRegressor
@@ -306,6 +307,56 @@ def test_scores_leave_unknown_labels_out():
     ]
     assert mean_r2(labels, scores) == pytest.approx(np.mean(expected), rel=1e-6)
     assert np.isnan(mean_r2(np.full((3, 1), np.nan, np.float32), np.zeros((3, 1))))
+
+
+def test_held_out_rows_of_weight_0_are_as_good_as_absent():
+    counts = np.random.default_rng(0).random(400) < 0.5
+    wild = np.where(counts[:, None], OUTPUTS, 100 * OUTPUTS[::-1])
+    options = {"early_stopping_rounds": 3, "validation_fraction": 0.3, **FAST}
+    for make in (ProjectedBoostingRegressor, mtboost.PriorSamplingRegressor):
+        found = make(**options).fit(X, wild, sample_weight=counts)
+        expected = make(**options).fit(X[counts], OUTPUTS[counts])
+        np.testing.assert_array_equal(found.validation_scores_, expected.validation_scores_)
+        np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+
+
+def test_weights_count_in_the_score_of_held_out_rows():
+    held_out = train_test_split(np.arange(400), test_size=0.25, random_state=0)[1]
+    weights = np.random.default_rng(0).integers(1, 4, 400)
+    rows = np.repeat(held_out, weights[held_out])
+    options = {"early_stopping_rounds": 3, "validation_fraction": 0.25, **FAST}
+
+    def unweighted(model, X, y):
+        return -mean_absolute_error(y, model.predict(X))
+
+    for scoring, expected in {
+        "loss": lambda model: -np.mean((OUTPUTS - model.predict(X))[rows] ** 2) / 2,
+        "r2": lambda model: model.score(X[rows], OUTPUTS[rows]),
+        "neg_mean_absolute_error": lambda model: unweighted(model, X[rows], OUTPUTS[rows]),
+        unweighted: lambda model: unweighted(model, X[held_out], OUTPUTS[held_out]),
+    }.items():
+        model = ProjectedBoostingRegressor(scoring=scoring, **options)
+        model.fit(X, OUTPUTS, sample_weight=weights)
+        assert model.validation_scores_.max() == pytest.approx(expected(model), rel=1e-5)
+    of_labels = np.random.default_rng(0).random(OUTPUTS.shape) * (OUTPUTS > 1)
+    model = ProjectedBoostingRegressor(**options).fit(X, OUTPUTS, sample_weight=of_labels)
+    part = np.flatnonzero(of_labels.any(axis=1))
+    part = part[train_test_split(np.arange(len(part)), test_size=0.25, random_state=0)[1]]
+    loss = np.average((OUTPUTS - model.predict(X))[part] ** 2 / 2, weights=of_labels[part])
+    assert -model.validation_scores_.max() == pytest.approx(loss, rel=1e-5)
+    with pytest.raises(DataError, match="cannot weigh the labels of a row"):
+        model.set_params(scoring="neg_max_error").fit(X, OUTPUTS, sample_weight=of_labels)
+
+
+def test_whole_weights_score_as_repeated_rows_and_labels_of_weight_0_as_unknown_ones():
+    rng = np.random.default_rng(0)
+    labels, scores = with_unknown(rng.random((50, 6)) < 0.4), rng.normal(size=(50, 6))
+    weights, of_labels = rng.integers(1, 4, 50), rng.random((50, 6)) < 0.7
+    for score in (mean_r2, label_ranking_average_precision):
+        expected = score(np.repeat(labels, weights, 0), np.repeat(scores, weights, 0))
+        assert score(labels, scores, weights) == pytest.approx(expected)
+        expected = score(np.where(of_labels, labels, np.nan), scores)
+        assert score(labels, scores, of_labels.astype(np.float32)) == pytest.approx(expected)
 
 
 def test_callbacks_are_called_every_round_and_may_end_training():

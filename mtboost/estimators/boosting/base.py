@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,9 @@ from mtboost.xgboost.matrices import quantile_matrix
 
 # cpp/core/binning/binned_matrix.cpp
 _MOST_BINS = 65_535
+
+# Rows, their labels, and their weights or those of the labels.
+_Rows: TypeAlias = tuple[TableRows, Margins, Margins | None]
 
 
 class BaseBoosting(TableEstimator):
@@ -99,9 +102,10 @@ class BaseBoosting(TableEstimator):
             Numbers; for a classifier classes, or labels of 0 and 1. NaN is an unknown label:
             it is ignored, the row's other labels count.
         sample_weight : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-            Weights >= 0 of rows, or of each of their labels.
+            Weights >= 0 of rows, or of each of their labels; 0 leaves a row or label out. They
+            also count in the score of rows that are held out for early stopping.
         eval_set : tuple (X, y), optional
-            Validation rows, instead of a fraction of those above.
+            Validation rows, instead of a fraction of those above. They all have the same weight.
         callbacks : sequence of callables, default=()
             Called after every round with its ``number``, ``train_loss`` and ``validation_score``;
             training ends when one returns True.
@@ -130,15 +134,12 @@ class BaseBoosting(TableEstimator):
         if not goes_on:
             self._forget()
             self._seed = seed_of(self.random_state)
-        held_out = None
-        if eval_set is not None:
-            held_out = self._read_eval_set(eval_set)
-        elif self.early_stopping_rounds is not None:
-            kept, others = self._hold_out(labels)
-            held_out = rows[others], labels[others]
-            rows, labels = rows[kept], labels[kept]
-            weights = None if weights is None else weights[kept]
+        held_out = None if eval_set is None else self._read_eval_set(eval_set)
         rows, labels, weights = _that_count(rows, labels, weights)
+        if held_out is None and self.early_stopping_rounds is not None:
+            kept, others = self._hold_out(labels)
+            held_out = _part(rows, labels, weights, others)
+            rows, labels, weights = _part(rows, labels, weights, kept)
         n_threads = self._n_threads(rows.shape[0] * max(rows.shape[1], loss.n_outputs))
         validation = None
         if held_out is not None:
@@ -194,13 +195,13 @@ class BaseBoosting(TableEstimator):
         )
         return found
 
-    def _read_eval_set(self, eval_set: Any) -> tuple[TableRows, Margins]:
+    def _read_eval_set(self, eval_set: Any) -> _Rows:
         if not (isinstance(eval_set, tuple) and len(eval_set) == 2):
             raise DataError("eval_set must be a tuple (X, y).")
         labels = self._read_labels(eval_set[1], reset=False)
         rows, _ = self._split(eval_set[0], None, reset=False)
         check_consistent_length(rows, labels)
-        return rows, labels
+        return rows, labels, None
 
     def _engine(
         self,
@@ -500,9 +501,7 @@ def for_core(labels: Margins) -> Margins:
     return np.ascontiguousarray(labels[:, 0] if labels.shape[1] == 1 else labels)
 
 
-def _that_count(
-    rows: TableRows, labels: Margins, weights: Margins | None
-) -> tuple[TableRows, Margins, Margins | None]:
+def _that_count(rows: TableRows, labels: Margins, weights: Margins | None) -> _Rows:
     """Rows with a known label whose weight is not 0."""
     counts = ~np.isnan(labels)
     if weights is not None:
@@ -512,4 +511,9 @@ def _that_count(
         raise DataError("y has no known label of a weight above 0: at least one must count.")
     if kept.all():
         return rows, labels, weights
-    return rows[kept], labels[kept], None if weights is None else weights[kept]
+    return _part(rows, labels, weights, kept)
+
+
+def _part(rows: TableRows, labels: Margins, weights: Margins | None, part: Any) -> _Rows:
+    """Some of the rows, with their labels and weights."""
+    return rows[part], labels[part], None if weights is None else weights[part]

@@ -189,11 +189,13 @@ class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
     early_stopping_rounds : int, optional
         Stop after this many rounds without a better score, and keep the trees up to the best round.
     validation_fraction : float, default=0.1
-        Fraction of the rows held out for early stopping, unless ``fit`` gets an ``eval_set``.
+        Fraction of the rows held out for early stopping, unless ``fit`` gets an ``eval_set``. Rows
+        of weight 0 and rows without a known label are left out first.
     scoring : str or callable, default="loss"
         Score of the rows held out; greater is better. ``"loss"``, ``"r2"`` (mean over outputs) and
         ``"label_ranking_average_precision"`` ignore unknown labels; also any other name of a
-        scikit-learn scorer, or a scorer ``(estimator, X, y) -> float``.
+        scikit-learn scorer, or a scorer ``(estimator, X, y) -> float``. With weights, a
+        scorer or its metric gets those of the rows if it has a parameter ``sample_weight``.
     warm_start : bool, default=False
         A further ``fit`` adds trees until there are `n_estimators`, the same trees as a single fit
         would grow.

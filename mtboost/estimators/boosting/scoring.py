@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of margins, by name or by a scorer of scikit-learn; unknown labels are left out."""
+"""Scores of margins, by name or by a scorer of scikit-learn; unknown labels are left out.
+
+Weights are those of rows, of shape (n_rows,), or of labels, of the shape of the labels; a label of
+weight 0 is left out like an unknown one.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +29,7 @@ def make_score(
     loss: _core.OutputLoss,
     X: Any,
     labels: npt.NDArray[np.float32],
+    weights: npt.NDArray[np.float32] | None = None,
     *,
     n_threads: int,
 ) -> Score:
@@ -41,19 +47,26 @@ def make_score(
         The rows.
     labels : ndarray of shape (n_rows, n_labels)
         NaN where unknown.
+    weights : ndarray of float32, shape (n_rows,) or (n_rows, n_labels), optional
+        A scorer of scikit-learn gets those of rows if it, or its metric, takes ``sample_weight``.
+
+    Raises
+    ------
+    DataError, ParameterError
+        No label is known, the scorer is unknown, or it cannot leave labels out or weigh them.
     """
     if np.isnan(labels).all():
         raise DataError("The rows to validate on have no known label: at least one must be known.")
     if scoring == "loss":
-        return lambda margins: -loss.mean_loss(margins, labels, n_threads=n_threads)
+        return lambda margins: -loss.mean_loss(margins, labels, weights, n_threads=n_threads)
     if scoring == "r2" and loss.n_labels == loss.n_outputs:
-        return lambda margins: mean_r2(labels, margins)
+        return lambda margins: mean_r2(labels, margins, weights)
     if scoring == "label_ranking_average_precision":
         if loss.name != "logistic" or loss.n_outputs == 1:
             raise ParameterError(
                 f"scoring={scoring!r} ranks labels: it needs y to be a matrix of labels."
             )
-        return lambda margins: label_ranking_average_precision(labels, margins)
+        return lambda margins: label_ranking_average_precision(labels, margins, weights)
     try:
         scorer = get_scorer(scoring)
     except ValueError as error:
@@ -63,42 +76,91 @@ def make_score(
             f"scoring={scoring!r} cannot leave unknown labels out, as 'loss', 'r2' and "
             f"'label_ranking_average_precision' do: hold out rows without NaN in y."
         )
+    if weights is not None and weights.ndim == 2:
+        raise DataError(
+            f"scoring={scoring!r} cannot weigh the labels of a row, as 'loss', 'r2' and "
+            f"'label_ranking_average_precision' do: give sample_weight one number a row."
+        )
     y = estimator._decode(labels)
-    return lambda margins: float(scorer(_Predicted(estimator, margins), X, y))
+    options = {}
+    if weights is not None and _takes_weights(scorer):
+        options["sample_weight"] = weights
+    return lambda margins: float(scorer(_Predicted(estimator, margins), X, y, **options))
 
 
-def mean_r2(labels: npt.NDArray[np.float32], predictions: npt.NDArray[np.floating[Any]]) -> float:
+def _takes_weights(scorer: Any) -> bool:
+    """Whether a scorer, or the metric that scikit-learn made it of, has ``sample_weight``."""
+    try:
+        parameters = inspect.signature(getattr(scorer, "_score_func", scorer)).parameters
+    except ValueError:  # of a built-in function
+        return False
+    return "sample_weight" in parameters
+
+
+def mean_r2(
+    labels: npt.NDArray[np.float32],
+    predictions: npt.NDArray[np.floating[Any]],
+    weights: npt.NDArray[np.float32] | None = None,
+) -> float:
     """Coefficient of determination of the known labels of each output, averaged over outputs.
 
     Both of shape (n_rows, n_outputs), labels NaN where unknown. NaN if no output has two known.
     """
-    is_known = ~np.isnan(labels)
-    if is_known.all() and len(labels) > 1:  # in one call, which takes a part of the time
-        return float(r2_score(labels, predictions))
+    is_known, of_labels = _known(labels, weights)
+    if is_known.all() and len(labels) > 1 and (of_labels is None or of_labels.shape[1] == 1):
+        # In one call, which takes a part of the time.
+        of_rows = None if of_labels is None else of_labels[:, 0]
+        return float(r2_score(labels, predictions, sample_weight=of_rows))
     found = [
-        r2_score(own[known], predicted[known])
-        for own, predicted, known in zip(labels.T, predictions.T, is_known.T, strict=True)
+        r2_score(
+            labels[known, output],
+            predictions[known, output],
+            sample_weight=None
+            if of_labels is None
+            else of_labels[known, output % of_labels.shape[1]],
+        )
+        for output, known in enumerate(is_known.T)
         if np.count_nonzero(known) > 1
     ]
     return float(np.mean(found)) if found else np.nan
 
 
 def label_ranking_average_precision(
-    labels: npt.NDArray[np.float32], scores: npt.NDArray[np.floating[Any]]
+    labels: npt.NDArray[np.float32],
+    scores: npt.NDArray[np.floating[Any]],
+    weights: npt.NDArray[np.float32] | None = None,
 ) -> float:
     """Scikit-learn's score, of the known labels of each row that has any.
 
-    Both of shape (n_rows, n_labels), labels NaN where unknown.
+    Both of shape (n_rows, n_labels), labels NaN where unknown. A row has the mean weight of its
+    known labels.
     """
-    is_known = ~np.isnan(labels)
+    is_known, of_labels = _known(labels, weights)
     has_any = is_known.any(axis=1)
+    of_rows = None
+    if of_labels is not None:
+        table = np.broadcast_to(of_labels, labels.shape)[has_any]
+        of_rows = np.average(table.astype(np.float64), axis=1, weights=is_known[has_any])
     # A label that is not there and ranks last changes no rank and adds no precision.
     last = np.nanmin(scores) - 1.0
     return float(
         label_ranking_average_precision_score(
-            (labels[has_any] == 1.0), np.where(is_known, scores, last)[has_any]
+            (labels[has_any] == 1.0) & is_known[has_any],
+            np.where(is_known, scores, last)[has_any],
+            sample_weight=of_rows,
         )
     )
+
+
+def _known(
+    labels: npt.NDArray[np.float32], weights: npt.NDArray[np.float32] | None
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32] | None]:
+    """Which labels count, and weights of shape (n_rows, 1) or (n_rows, n_labels)."""
+    is_known = ~np.isnan(labels)
+    if weights is None:
+        return is_known, None
+    of_labels = weights.reshape(len(labels), -1)
+    return is_known & (of_labels > 0.0), of_labels
 
 
 class _Predicted(BaseEstimator):  # type: ignore[misc]  # untyped
