@@ -11,6 +11,7 @@ import pyarrow
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -27,7 +28,7 @@ from mtboost import (
     ProjectedForestClassifier,
     ProjectedForestRegressor,
 )
-from mtboost.errors import ParameterError
+from mtboost.errors import DataError, ParameterError
 
 N_ROWS = 300
 RNG = np.random.default_rng(0)
@@ -160,6 +161,31 @@ TABLES = {
     ),
 }
 every_table = pytest.mark.parametrize("convert", TABLES.values(), ids=TABLES)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MTDecisionTreeClassifier(),
+        MTAdaBoostClassifier(3),
+        MTExtraTreesClassifier(3, bootstrap=True, oob_score=True),
+        ProjectedForestClassifier(3),
+        ProjectedBoostingClassifier(3),
+        PriorSamplingClassifier(3),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_refused_fit_does_not_leave_old_trees_with_new_classes(model):
+    model = clone(model).fit(X, CLASSES)
+    for wrong in ({"sample_weight": [1, 2]}, {"X": X[:9]}):
+        with pytest.raises(ValueError, match="sample_weight has shape|inconsistent numbers"):
+            clone(model).fit(X, CLASSES).fit(**{"X": X, "y": CLASSES == "low", **wrong})
+    with pytest.raises(DataError):
+        model.fit(X, CLASSES == "low", sample_weight=[1, 2])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    assert not hasattr(model, "oob_score_")
+    assert model.fit(X, CLASSES == "low").predict(X).dtype == bool
 
 
 @with_tasks

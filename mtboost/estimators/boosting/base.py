@@ -124,6 +124,8 @@ class BaseBoosting(TableEstimator):
         """
         self._check_parameters()
         goes_on = self.warm_start and hasattr(self, "models_")
+        if not goes_on:
+            self._forget()
         labels = self._read_labels(y, reset=not goes_on)
         rows, _ = self._split(X, None, reset=not goes_on)
         check_consistent_length(rows, labels)
@@ -132,7 +134,6 @@ class BaseBoosting(TableEstimator):
         if sample_weight is not None:
             weights = as_label_weights(sample_weight, labels.shape, argument="sample_weight")
         if not goes_on:
-            self._forget()
             self._seed = seed_of(self.random_state)
         held_out = None if eval_set is None else self._read_eval_set(eval_set)
         rows, labels, weights = _that_count(rows, labels, weights)
@@ -178,7 +179,7 @@ class BaseBoosting(TableEstimator):
         check_switch("warm_start", self.warm_start)
 
     def _forget(self) -> None:
-        """Remove the results of an earlier fit: an interrupted one leaves no half of them."""
+        """Remove the results of an earlier fit; a refused or interrupted one leaves no half."""
         for name in ("models_", "train_losses_", "validation_scores_"):
             self.__dict__.pop(name, None)
 

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
@@ -79,6 +78,8 @@ class BaseForest(TableEstimator):
     # ---- fit --------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Self:
+        if not (self.warm_start and hasattr(self, "forest_")):
+            self._forget()
         labels = self._read_labels(y)
         table, tasks = self._read(X, task, reset=True)
         check_consistent_length(table, y)
@@ -87,36 +88,42 @@ class BaseForest(TableEstimator):
             n_rows = table.shape[0]
             weights = as_float64_weights(sample_weight, n_rows, argument="sample_weight")
         every = check_verbose(self.verbose)
-        n_missing = self._begin(table, tasks)
+        forest, n_missing = self._begin(table, tasks)
         self._check_can_be_saved()
         if n_missing == 0:
             return self
         codes = core_codes(tasks.codes) if self._knows_tasks() else None
         n_threads = self._n_threads(table.size)
         columns = _core.FeatureColumns(core_table(table), n_threads=n_threads)
-        n_known = self.forest_.n_trees
+        n_known = forest.n_trees
         # Trees of one call grow side by side.
         at_once = max(every, n_threads, -(-n_missing // _MOST_REPORTS)) if every else n_missing
         with Progress(n_known + n_missing, is_shown=every > 0, unit="tree") as progress:
-            while self.forest_.n_trees < n_known + n_missing:
-                self.forest_.grow(
+            while forest.n_trees < n_known + n_missing:
+                forest.grow(
                     columns,
-                    n_trees=min(at_once, n_known + n_missing - self.forest_.n_trees),
+                    n_trees=min(at_once, n_known + n_missing - forest.n_trees),
                     tasks=codes,
                     weights=weights,
                     n_threads=n_threads,
                     **labels,
                 )
-                progress.report(self.forest_.n_trees)
+                self.forest_ = forest  # if interrupted, with the trees that have grown
+                progress.report(forest.n_trees)
         if self.oob_score:
-            found = self.forest_.predict_out_of_bag(
+            found = forest.predict_out_of_bag(
                 core_table(table), tasks=codes, weights=weights, n_threads=n_threads
             )
             self._score_out_of_bag(found, y)
         return self
 
-    def _begin(self, table: TableRows, tasks: TaskSet) -> int:
-        """Make an empty forest, or go on with the one there is; the number of trees to grow."""
+    def _forget(self) -> None:
+        """Remove the results of an earlier fit: one that is refused leaves no half of them."""
+        for name in ("forest_", "oob_score_", "oob_decision_function_", "oob_prediction_"):
+            self.__dict__.pop(name, None)
+
+    def _begin(self, table: TableRows, tasks: TaskSet) -> tuple[_core.Forest, int]:
+        """Return a forest, empty or the one to go on with, and the number of trees to grow."""
         n_trees = check_count("n_estimators", self.n_estimators, low=1)
         for name in ("bootstrap", "oob_score", "warm_start"):
             check_switch(name, getattr(self, name))
@@ -134,7 +141,7 @@ class BaseForest(TableEstimator):
                     f"n_estimators={n_trees} is less than the {self.forest_.n_trees} trees there "
                     f"are: warm_start adds trees, and takes none away."
                 )
-            return n_missing
+            return self.forest_, n_missing
         self.tasks_ = tasks.names
         n_rows, n_features = table.shape
         params = {
@@ -148,12 +155,12 @@ class BaseForest(TableEstimator):
             "seed": seed_of(self.random_state),
             **self._core_parameters(),
         }
-        self.forest_ = _core.Forest(
+        forest = _core.Forest(
             _core.ForestParams(**params),
             n_features=n_features,
             n_tasks=tasks.n_tasks if self._knows_tasks() else 0,
         )
-        return n_trees
+        return forest, n_trees
 
     @abc.abstractmethod
     def _core_parameters(self) -> dict[str, Any]:
@@ -193,8 +200,6 @@ class BaseForest(TableEstimator):
 
     def _to_file(self) -> dict[str, Any]:
         check_is_fitted(self, "forest_")
-        if self.forest_.n_trees == 0:
-            raise NotFittedError("There are no trees, because fit was interrupted: fit again.")
         return super()._to_file() | forest_to_file(self.forest_)
 
     def _set_from_file(self, content: dict[str, Any]) -> None:
