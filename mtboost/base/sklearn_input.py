@@ -67,8 +67,19 @@ def checked_table(
 
 def checked_labels(estimator: Any, y: Any, **options: Any) -> Any:
     """Check labels by scikit-learn's rules; `options` are those of its ``check_X_y``."""
-    with reading_numbers("y"):
+    with reading_numbers("y"), _keeping_names(estimator):
         return validate_data(estimator, y=y, **options)
+
+
+@contextmanager
+def _keeping_names(estimator: Any) -> Iterator[None]:
+    """Keep the names of columns, which scikit-learn removes where it gets no X."""
+    names = getattr(estimator, "feature_names_in_", None)
+    try:
+        yield
+    finally:
+        if names is not None:
+            estimator.feature_names_in_ = names
 
 
 def check_classes(y: Any) -> None:

@@ -27,6 +27,7 @@ from mtboost import (
     ProjectedBoostingRegressor,
     ProjectedForestClassifier,
     ProjectedForestRegressor,
+    load_model,
 )
 from mtboost.errors import DataError, ParameterError
 
@@ -36,6 +37,7 @@ X = RNG.normal(size=(N_ROWS, 4))
 TASK = np.array(["x", "y", "z"])[np.arange(N_ROWS) % 3]
 VALUES = X[:, 0] + np.where(TASK == "x", 3.0, 0.0) * X[:, 1] + 0.3 * RNG.normal(size=N_ROWS)
 CLASSES = np.where(VALUES > 0.5, "high", "low")
+THREE = np.digitize(VALUES, [-0.7, 0.7])
 OUTPUTS = np.column_stack([VALUES, -VALUES, X[:, 2], X[:, 3]] * 2)
 LABELS = (OUTPUTS > 0.2).astype(int)
 FRAME = pd.DataFrame(X, columns=list("abcd"))
@@ -147,6 +149,76 @@ def test_copies_without_tasks_predict_the_same_and_threads_do_not_matter(model, 
     threaded = clone(model).set_params(n_jobs=3).fit(X, y)
     for other in (pickle.loads(pickle.dumps(fitted)), threaded):
         np.testing.assert_array_equal(outputs(other, X), outputs(fitted, X))
+
+
+# Warm starts
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "others"),
+    [
+        (MTExtraTreesClassifier(), CLASSES, [THREE, np.where(CLASSES == "low", "a", "b")]),
+        (MTExtraTreesClassifier(), THREE, [CLASSES, THREE + 1]),
+        (ProjectedForestClassifier(), THREE, [LABELS[:, :3], THREE.astype(str)]),
+        (ProjectedForestClassifier(), LABELS, [THREE, LABELS[:, :3]]),
+        (ProjectedForestRegressor(), OUTPUTS, [VALUES, OUTPUTS[:, :3]]),
+    ],
+    ids=lambda value: type(value).__name__ if hasattr(value, "fit") else None,
+)
+def test_forests_do_not_go_on_with_other_labels(model, y, others):
+    model = clone(model).set_params(warm_start=True, **FOREST).fit(FRAME, y)
+    expected = model.predict(FRAME)
+    model.set_params(n_estimators=25)
+    for other in others:
+        with pytest.raises(DataError, match="^y .*warm_start goes on with trees of"):
+            model.fit(FRAME, other)
+        with pytest.raises(ValueError, match="inconsistent numbers"):
+            model.fit(FRAME[:9], other)
+    with pytest.raises(ValueError, match="feature names"):
+        model.fit(FRAME[["a", "b"]], y)
+    np.testing.assert_array_equal(model.predict(FRAME), expected)
+    assert model.fit(FRAME, y).forest_.n_trees == 25
+
+
+@pytest.mark.parametrize("options", [{"max_depth": 1}, {"min_samples_leaf": 0.4}, {"alpha": 9.0}])
+def test_new_trees_of_a_warm_start_have_the_new_parameters(options, tmp_path):
+    old = MTExtraTreesRegressor(warm_start=True, **FOREST)
+    model = clone(old).fit(X, VALUES, task=TASK)
+    model.set_params(n_estimators=25, **options).fit(X, VALUES, task=TASK)
+    model.save(tmp_path / "model")
+    expected = clone(old).set_params(n_estimators=25)
+    expected = [
+        clone(expected).set_params(**own).fit(X, VALUES, task=TASK) for own in ({}, options)
+    ]
+    for found in (model, load_model(tmp_path / "model")):
+        for tree in range(25):
+            arrays = expected[tree >= 20].forest_.tree_arrays(tree)
+            for name, array in found.forest_.tree_arrays(tree).items():
+                np.testing.assert_array_equal(array, arrays[name])
+
+
+def test_out_of_bag_scores_do_not_need_new_trees():
+    for make, y in ((MTExtraTreesRegressor, VALUES), (ProjectedForestClassifier, CLASSES)):
+        model = make(warm_start=True, bootstrap=True, **FOREST).fit(X, y)
+        at_once = make(bootstrap=True, oob_score=True, **FOREST).fit(X, y)
+        assert model.set_params(oob_score=True).fit(X, y).oob_score_ == at_once.oob_score_
+        model.set_params(oob_score=False, n_estimators=21).fit(X, y)
+        assert not hasattr(model, "oob_score_")  # of the trees before
+
+
+@pytest.mark.parametrize("changes", [{"max_samples": 0.5}, {"random_state": 1}])
+def test_out_of_bag_scores_need_trees_that_draw_their_rows_alike(changes, tmp_path):
+    model = ProjectedForestRegressor(warm_start=True, **FOREST).fit(X, OUTPUTS)
+    model.set_params(n_estimators=25, oob_score=True, **changes)
+    message = "oob_score=True needs trees that draw their rows alike"
+    with pytest.raises(ParameterError, match=message):
+        model.fit(X, OUTPUTS)
+    model.set_params(oob_score=False)
+    model.fit(X, OUTPUTS).save(tmp_path / "model")
+    for grown in (model, load_model(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        with pytest.raises(ParameterError, match=message):
+            grown.set_params(oob_score=True).fit(X, OUTPUTS)
+        assert grown.forest_.n_trees == 25
 
 
 # Tables

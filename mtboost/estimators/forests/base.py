@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +22,7 @@ from mtboost.base.checks import (
     check_switch,
     check_verbose,
     is_integer,
+    is_number,
     listed,
 )
 from mtboost.base.labels import as_float64_weights
@@ -27,7 +30,13 @@ from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.forests.forest_file import forest_from_file, forest_to_file
-from mtboost.estimators.table_estimator import TableEstimator, TableRows, core_codes, core_table
+from mtboost.estimators.table_estimator import (
+    CoreTable,
+    TableEstimator,
+    TableRows,
+    core_codes,
+    core_table,
+)
 from mtboost.estimators.tree_parameters import (
     MaxFeatures,
     checked_depth,
@@ -54,6 +63,25 @@ REGRESSOR_ATTRIBUTES: dict[str, Any] = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class ForestLabels:
+    """Labels as the core reads them, and what a forest remembers of them.
+
+    Attributes
+    ----------
+    arguments : dict
+        Of ``_core.Forest.grow``.
+    n_outputs : int
+        Numbers that a leaf has.
+    fitted : dict
+        Attributes of the fitted estimator.
+    """
+
+    arguments: dict[str, Any]
+    n_outputs: int
+    fitted: dict[str, Any]
+
+
 class BaseForest(TableEstimator):
     """Trees whose leaves are averaged; parameters are described at each forest.
 
@@ -74,75 +102,111 @@ class BaseForest(TableEstimator):
     verbose: bool | int
 
     forest_: _core.Forest
+    # Whether the rows that trees drew no longer follow from the parameters of the last of them.
+    _draws_differ: bool = False
 
     # ---- fit --------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: Any, task: Any, sample_weight: Any) -> Self:
-        if not (self.warm_start and hasattr(self, "forest_")):
+        for name in ("bootstrap", "oob_score", "warm_start"):
+            check_switch(name, getattr(self, name))
+        goes_on = self.warm_start and hasattr(self, "forest_")
+        if not goes_on:
             self._forget()
         labels = self._read_labels(y)
-        table, tasks = self._read(X, task, reset=True)
+        table, tasks = self._read(X, task, reset=not goes_on)
         check_consistent_length(table, y)
         weights = None
         if sample_weight is not None:
             n_rows = table.shape[0]
             weights = as_float64_weights(sample_weight, n_rows, argument="sample_weight")
         every = check_verbose(self.verbose)
-        forest, n_missing = self._begin(table, tasks)
+        if goes_on:
+            self._check_goes_on(labels, tasks)
+        else:
+            self.tasks_ = tasks.names
+            for name, value in labels.fitted.items():
+                setattr(self, name, value)
+        forest, n_missing = self._begin(table, tasks, goes_on)
         self._check_can_be_saved()
-        if n_missing == 0:
-            return self
         codes = core_codes(tasks.codes) if self._knows_tasks() else None
         n_threads = self._n_threads(table.size)
-        columns = _core.FeatureColumns(core_table(table), n_threads=n_threads)
-        n_known = forest.n_trees
+        rows: dict[str, Any] = {"tasks": codes, "weights": weights, "n_threads": n_threads}
+        if n_missing > 0:
+            options = labels.arguments | rows
+            self._grow(forest, core_table(table), n_missing, options, every)
+        if self.oob_score:
+            self._score_out_of_bag(forest.predict_out_of_bag(core_table(table), **rows), y)
+        return self
+
+    def _grow(
+        self,
+        forest: _core.Forest,
+        table: CoreTable,
+        n_missing: int,
+        options: dict[str, Any],
+        every: int,
+    ) -> None:
+        """Add trees; `options` are arguments of ``_core.Forest.grow``."""
+        n_threads = options["n_threads"]
+        columns = _core.FeatureColumns(table, n_threads=n_threads)
+        n_trees = forest.n_trees + n_missing
         # Trees of one call grow side by side.
         at_once = max(every, n_threads, -(-n_missing // _MOST_REPORTS)) if every else n_missing
-        with Progress(n_known + n_missing, is_shown=every > 0, unit="tree") as progress:
-            while forest.n_trees < n_known + n_missing:
-                forest.grow(
-                    columns,
-                    n_trees=min(at_once, n_known + n_missing - forest.n_trees),
-                    tasks=codes,
-                    weights=weights,
-                    n_threads=n_threads,
-                    **labels,
-                )
-                self.forest_ = forest  # if interrupted, with the trees that have grown
+        with Progress(n_trees, is_shown=every > 0, unit="tree") as progress:
+            while forest.n_trees < n_trees:
+                forest.grow(columns, n_trees=min(at_once, n_trees - forest.n_trees), **options)
+                self._keep(forest)  # if interrupted, with the trees that have grown
                 progress.report(forest.n_trees)
-        if self.oob_score:
-            found = forest.predict_out_of_bag(
-                core_table(table), tasks=codes, weights=weights, n_threads=n_threads
-            )
-            self._score_out_of_bag(found, y)
-        return self
+
+    def _keep(self, forest: _core.Forest) -> None:
+        known = getattr(self, "forest_", forest)
+        self._draws_differ |= _draws(known.params) != _draws(forest.params)
+        self.forest_ = forest
+        self._forget_out_of_bag()
 
     def _forget(self) -> None:
         """Remove the results of an earlier fit: one that is refused leaves no half of them."""
-        for name in ("forest_", "oob_score_", "oob_decision_function_", "oob_prediction_"):
+        self.__dict__.pop("forest_", None)
+        self._draws_differ = False
+        self._forget_out_of_bag()
+
+    def _forget_out_of_bag(self) -> None:
+        for name in ("oob_score_", "oob_decision_function_", "oob_prediction_"):
             self.__dict__.pop(name, None)
 
-    def _begin(self, table: TableRows, tasks: TaskSet) -> tuple[_core.Forest, int]:
+    def _check_goes_on(self, labels: ForestLabels, tasks: TaskSet) -> None:
+        """Refuse tasks and labels that the trees do not know."""
+        begin_again = "leave warm_start out to begin again."
+        if tasks.names != self.tasks_:
+            raise DataError(
+                f"warm_start goes on with {listed(self.tasks_, 'task')}, but the rows have "
+                f"{listed(tasks.names, 'task')}: {begin_again}"
+            )
+        are_labels = labels.fitted.get("_has_indicators", False)
+        if are_labels != getattr(self, "_has_indicators", False):
+            forms = ["a column of classes", "an indicator matrix of labels"]
+            raise DataError(
+                f"y is {forms[are_labels]}, but warm_start goes on with trees of "
+                f"{forms[not are_labels]}: {begin_again}"
+            )
+        classes = labels.fitted.get("classes_")
+        if classes is not None and not are_labels and not np.array_equal(classes, self.classes_):
+            raise DataError(
+                f"y has {listed(classes.tolist(), 'class')}, but warm_start goes on with "
+                f"trees of {listed(self.classes_.tolist(), 'class')}: {begin_again}"
+            )
+        if labels.n_outputs != self.forest_.n_outputs:
+            raise DataError(
+                f"y has {labels.n_outputs} outputs, but warm_start goes on with trees of "
+                f"{self.forest_.n_outputs}: {begin_again}"
+            )
+
+    def _begin(self, table: TableRows, tasks: TaskSet, goes_on: bool) -> tuple[_core.Forest, int]:
         """Return a forest, empty or the one to go on with, and the number of trees to grow."""
-        n_trees = check_count("n_estimators", self.n_estimators, low=1)
-        for name in ("bootstrap", "oob_score", "warm_start"):
-            check_switch(name, getattr(self, name))
+        n_missing = check_count("n_estimators", self.n_estimators, low=1)
         if self.oob_score and not self.bootstrap:
             raise ParameterError("oob_score=True needs bootstrap=True: else no row is out of bag.")
-        if self.warm_start and hasattr(self, "forest_"):
-            if tasks.names != self.tasks_:
-                raise DataError(
-                    f"warm_start goes on with {listed(self.tasks_, 'task')}, but the rows have "
-                    f"{listed(tasks.names, 'task')}: leave warm_start out to begin again."
-                )
-            n_missing = n_trees - self.forest_.n_trees
-            if n_missing < 0:
-                raise ParameterError(
-                    f"n_estimators={n_trees} is less than the {self.forest_.n_trees} trees there "
-                    f"are: warm_start adds trees, and takes none away."
-                )
-            return self.forest_, n_missing
-        self.tasks_ = tasks.names
         n_rows, n_features = table.shape
         params = {
             "max_features": features_per_node(self.max_features, n_features),
@@ -152,7 +216,10 @@ class BaseForest(TableEstimator):
             ),
             "min_samples_leaf": rows_at_least(self.min_samples_leaf, n_rows, "min_samples_leaf", 1),
             "n_bootstrap": self._n_drawn(n_rows) if self.bootstrap else 0,
-            "seed": seed_of(self.random_state),
+            # Without a seed by number, further trees go on with the seed of the first.
+            "seed": self.forest_.params["seed"]
+            if goes_on and not is_number(self.random_state)
+            else seed_of(self.random_state),
             **self._core_parameters(),
         }
         forest = _core.Forest(
@@ -160,15 +227,33 @@ class BaseForest(TableEstimator):
             n_features=n_features,
             n_tasks=tasks.n_tasks if self._knows_tasks() else 0,
         )
-        return forest, n_trees
+        if not goes_on:
+            return forest, n_missing
+        n_missing -= self.forest_.n_trees
+        if n_missing < 0:
+            raise ParameterError(
+                f"n_estimators={self.n_estimators} is less than the {self.forest_.n_trees} trees "
+                f"there are: warm_start adds trees, and takes none away."
+            )
+        is_drawn_alike = _draws(forest.params) == _draws(self.forest_.params)
+        if self.oob_score and not (is_drawn_alike and not self._draws_differ):
+            raise ParameterError(
+                "oob_score=True needs trees that draw their rows alike, but warm_start goes on "
+                "with trees of another bootstrap, max_samples, random_state or number of rows: "
+                "leave oob_score out, or warm_start to begin again."
+            )
+        if n_missing == 0 or forest.params == self.forest_.params:
+            return self.forest_, n_missing
+        forest.add_trees(self.forest_.arrays(), n_outputs=self.forest_.n_outputs)
+        return forest, n_missing
 
     @abc.abstractmethod
     def _core_parameters(self) -> dict[str, Any]:
         """Parameters of the core that this kind of forest adds."""
 
     @abc.abstractmethod
-    def _read_labels(self, y: Any) -> dict[str, Any]:
-        """Labels, and what else depends on them, as arguments of ``_core.Forest.grow``."""
+    def _read_labels(self, y: Any) -> ForestLabels:
+        """Check `y`, and convert it; the estimator stays as it is."""
 
     @abc.abstractmethod
     def _score_out_of_bag(self, outputs: Float64Array, y: Any) -> None:
@@ -200,7 +285,8 @@ class BaseForest(TableEstimator):
 
     def _to_file(self) -> dict[str, Any]:
         check_is_fitted(self, "forest_")
-        return super()._to_file() | forest_to_file(self.forest_)
+        content = super()._to_file() | forest_to_file(self.forest_)
+        return content | ({"draws_differ": True} if self._draws_differ else {})
 
     def _set_from_file(self, content: dict[str, Any]) -> None:
         super()._set_from_file(content)
@@ -212,6 +298,7 @@ class BaseForest(TableEstimator):
             "the trees are of another forest",
         )
         self.forest_ = forest
+        self._draws_differ = "draws_differ" in content
 
     @abc.abstractmethod
     def _n_outputs(self) -> int | None:
@@ -239,3 +326,8 @@ class BaseForest(TableEstimator):
     def _importances(self) -> Float64Array:
         check_is_fitted(self, "forest_")
         return self.forest_.importances()
+
+
+def _draws(params: Mapping[str, Any]) -> tuple[int, int]:
+    """What the rows that a tree is grown on depend on, beside its number and the table."""
+    return params["n_bootstrap"], params["seed"]

@@ -21,6 +21,7 @@ from mtboost.estimators.forests.base import (
     LARGEST_LABEL,
     REGRESSOR_ATTRIBUTES,
     BaseForest,
+    ForestLabels,
 )
 from mtboost.estimators.tree_parameters import MaxFeatures
 
@@ -138,7 +139,8 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         Column of `X` that contains the task of each row: its name, or its position in an array. It
         is not used as a feature. Needed for ``cross_val_score``, ``GridSearchCV`` and the like.
     warm_start : bool, default=False
-        A further ``fit`` adds trees until there are `n_estimators`.
+        A further ``fit`` adds trees until there are `n_estimators`. Parameters may have changed and
+        count for the new trees; tasks, columns, and classes or outputs must be the same.
     n_jobs : int, optional
         Threads, by default the cores this process may use, or one for a small table. Trees do not
         depend on it.
@@ -293,19 +295,18 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         """
         return accuracy(y, self.predict(X, task=task), sample_weight)
 
-    def _read_labels(self, y: Any) -> dict[str, Any]:
+    def _read_labels(self, y: Any) -> ForestLabels:
         y = checked_labels(self, y)
         check_classes(y)
         encoder = LabelEncoder().fit(y)
-        codes = encoder.transform(y)
-        self.classes_ = encoder.classes_
-        if len(self.classes_) > 2:
-            return {"labels": codes.astype(np.uint32), "n_labels": len(self.classes_)}
-        return {"y": codes.astype(np.float64)[:, np.newaxis]}  # one number says both shares
+        codes, n_classes = encoder.transform(y), len(encoder.classes_)
+        arguments = {"y": codes.astype(np.float64)[:, np.newaxis]}  # one number says both shares
+        if n_classes > 2:
+            arguments = {"labels": codes.astype(np.uint32), "n_labels": n_classes}
+        return ForestLabels(arguments, _n_shares(n_classes), {"classes_": encoder.classes_})
 
     def _n_outputs(self) -> int:
-        n_classes = len(self.classes_)
-        return n_classes if n_classes > 2 else min(n_classes, 1)
+        return _n_shares(len(self.classes_))
 
     def _probabilities(self, outputs: Float64Array) -> Float64Array:
         if len(self.classes_) > 2:
@@ -319,6 +320,11 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         is_known = ~np.isnan(outputs[:, 0])
         found = self.classes_[self.oob_decision_function_[is_known].argmax(axis=1)]
         self.oob_score_ = float(accuracy_score(np.asarray(y)[is_known], found))
+
+
+def _n_shares(n_classes: int) -> int:
+    """Numbers that a leaf has for so many classes."""
+    return n_classes if n_classes > 2 else min(n_classes, 1)
 
 
 @shares_docstring_of(MTExtraTreesClassifier, without=["classes_", "oob_decision_function_"])
@@ -443,10 +449,10 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
         """
         return r2(y, self.predict(X, task=task), sample_weight)
 
-    def _read_labels(self, y: Any) -> dict[str, Any]:
+    def _read_labels(self, y: Any) -> ForestLabels:
         y = checked_labels(self, y, y_numeric=True)
         check_magnitude(y, LARGEST_LABEL)
-        return {"y": np.asarray(y, dtype=np.float64)[:, np.newaxis]}
+        return ForestLabels({"y": np.asarray(y, dtype=np.float64)[:, np.newaxis]}, 1, {})
 
     def _n_outputs(self) -> int:
         return 1

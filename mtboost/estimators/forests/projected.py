@@ -29,6 +29,7 @@ from mtboost.estimators.forests.base import (
     LARGEST_LABEL,
     REGRESSOR_ATTRIBUTES,
     BaseForest,
+    ForestLabels,
 )
 from mtboost.estimators.tree_parameters import MaxFeatures
 from mtboost.trees.projections import NComponents, Projection, make_projection
@@ -185,7 +186,8 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
     oob_score : bool, default=False
         Score each row by the trees that it was not drawn for.
     warm_start : bool, default=False
-        A further ``fit`` adds trees until there are `n_estimators`.
+        A further ``fit`` adds trees until there are `n_estimators`. Parameters may have changed and
+        count for the new trees; tasks, columns, and classes or outputs must be the same.
     n_jobs : int, optional
         Threads, by default the cores this process may use, or one for a small table. Trees do not
         depend on it.
@@ -298,17 +300,17 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         indicators = (probabilities > 0.5).astype(np.int64)
         return scipy.sparse.csr_array(indicators) if self._is_sparse else indicators
 
-    def _read_labels(self, y: Any) -> dict[str, Any]:
-        if scipy.sparse.issparse(y):
+    def _read_labels(self, y: Any) -> ForestLabels:
+        is_sparse = scipy.sparse.issparse(y)
+        if is_sparse:
             y = checked_sparse(y, "y").tocsr()
         else:
             y = checked_labels(self, y, multi_output=True)
         check_classes(y)
-        self._has_indicators = type_of_target(y) == "multilabel-indicator"
-        self._is_sparse = scipy.sparse.issparse(y)
-        if self._has_indicators:
+        has_indicators = type_of_target(y) == "multilabel-indicator"
+        if has_indicators:
             labels = _sparse_labels(y)
-            self.classes_ = np.arange(y.shape[1])
+            classes = np.arange(y.shape[1])
             labels.pop("label_values")  # all 1
         else:
             if y.ndim == 2 and y.shape[1] > 1:
@@ -318,11 +320,13 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
                 )
             y = column_or_1d(y, warn=True)
             encoder = LabelEncoder().fit(y)
-            self.classes_ = encoder.classes_
+            classes = encoder.classes_
             labels = {"labels": encoder.transform(y).astype(np.uint32)}
             y = OneHotEncoder().fit_transform(y[:, np.newaxis])  # for projections computed from y
-        n_labels = len(self.classes_)
-        return {**labels, "n_labels": n_labels, "projection": self._projection_of(y, n_labels)}
+        n_labels = len(classes)
+        labels |= {"n_labels": n_labels, "projection": self._projection_of(y, n_labels)}
+        fitted = {"classes_": classes, "_has_indicators": has_indicators, "_is_sparse": is_sparse}
+        return ForestLabels(labels, n_labels, fitted)
 
     def _n_outputs(self) -> int:
         return len(self.classes_)
@@ -415,22 +419,23 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
     def _shaped(self, outputs: Float64Array) -> Float64Array:
         return outputs[:, 0] if self._is_vector else outputs
 
-    def _read_labels(self, y: Any) -> dict[str, Any]:
+    def _read_labels(self, y: Any) -> ForestLabels:
+        is_vector = False
         if scipy.sparse.issparse(y):
             y = checked_sparse(y, "y")
             with reading_numbers("y"):
                 y = check_array(y, accept_sparse="csr", dtype=np.float64, input_name="y")
-            self._is_vector = False
             check_magnitude(y.data, LARGEST_LABEL)
             labels = {**_sparse_labels(y), "n_labels": y.shape[1]}
         else:
             y = checked_labels(self, y, multi_output=True, y_numeric=True)
-            self._is_vector = np.ndim(y) == 1
+            is_vector = np.ndim(y) == 1
             with reading_numbers("y"):
                 y = np.ascontiguousarray(y, dtype=np.float64).reshape(len(y), -1)
             check_magnitude(y, LARGEST_LABEL)
             labels = {"y": y}
-        return {**labels, "projection": self._projection_of(y, y.shape[1])}
+        labels["projection"] = self._projection_of(y, y.shape[1])
+        return ForestLabels(labels, y.shape[1], {"_is_vector": is_vector})
 
     def _n_outputs(self) -> int | None:
         return 1 if self._is_vector else None
