@@ -70,6 +70,33 @@ def test_principal_components_are_those_of_centred_outputs(convert, shape):
     np.testing.assert_allclose(np.abs(found @ expected.T), np.eye(4), atol=1e-5)
 
 
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_array, scipy.sparse.csc_matrix])
+@pytest.mark.parametrize("shape", [(60, 20), (40, 1200)], ids=["few", "many"])
+def test_principal_components_of_whole_weights_are_those_of_repeated_rows(convert, shape):
+    rng = np.random.default_rng(0)
+    y = rng.random(shape) * (rng.random(shape) < 0.3 + 0.5 * rng.random(shape[1]))
+    weights = rng.integers(0, 4, len(y))
+    expected = _principal_components(convert(np.repeat(y, weights, axis=0)), 4)
+    for scale in (1.0, 1e-300, 1e300):
+        found = _principal_components(convert(y), 4, scale * weights)
+        # Unit vectors of float32; the gap between two of them is a few hundredths of the variance.
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.abs(found - _principal_components(convert(y), 4)).max() > 0.01
+
+
+@pytest.mark.parametrize("make", [ProjectedForestRegressor, ProjectedForestClassifier])
+def test_a_row_of_weight_0_has_no_part_in_principal_components(make):
+    y = LABELS if make is ProjectedForestClassifier else OUTPUTS
+    counts = np.arange(400) % 3 > 0
+    wild = y if make is ProjectedForestClassifier else np.where(counts[:, None], y, 100 * y[::-1])
+    model = make(projection="pca", n_components=2, bootstrap=False, **FAST)
+    found = clone(model).fit(X, wild, sample_weight=counts)
+    expected = clone(model).fit(X[counts], y[counts])
+    np.testing.assert_allclose(
+        found.predict(X) * 1.0, expected.predict(X) * 1.0, rtol=1e-12, atol=1e-12
+    )
+
+
 @pytest.mark.parametrize("n_outputs", [5, 1200])
 def test_outputs_that_do_not_vary_have_principal_components_too(n_outputs):
     for y in (np.full((9, n_outputs), 0.1), np.zeros((9, n_outputs)), np.ones((1, n_outputs))):

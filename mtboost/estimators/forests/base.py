@@ -75,11 +75,14 @@ class ForestLabels:
         Numbers that a leaf has.
     fitted : dict
         Attributes of the fitted estimator.
+    table : ndarray or sparse matrix of shape (n_rows, n_outputs), optional
+        Labels with a column for each output, for projections that are computed from them.
     """
 
     arguments: dict[str, Any]
     n_outputs: int
     fitted: dict[str, Any]
+    table: Any = None
 
 
 class BaseForest(TableEstimator):
@@ -133,7 +136,7 @@ class BaseForest(TableEstimator):
         n_threads = self._n_threads(table.size)
         rows: dict[str, Any] = {"tasks": codes, "weights": weights, "n_threads": n_threads}
         if n_missing > 0:
-            options = labels.arguments | rows
+            options = labels.arguments | self._split_targets(labels, weights) | rows
             self._grow(forest, core_table(table), n_missing, options, every)
         if self.oob_score:
             self._score_out_of_bag(forest.predict_out_of_bag(core_table(table), **rows), y)
@@ -254,6 +257,10 @@ class BaseForest(TableEstimator):
     @abc.abstractmethod
     def _read_labels(self, y: Any) -> ForestLabels:
         """Check `y`, and convert it; the estimator stays as it is."""
+
+    def _split_targets(self, labels: ForestLabels, weights: Float64Array | None) -> dict[str, Any]:
+        """Arguments of ``_core.Forest.grow`` that say what splits are found on."""
+        return {}
 
     @abc.abstractmethod
     def _score_out_of_bag(self, outputs: Float64Array, y: Any) -> None:

@@ -16,7 +16,6 @@ from sklearn.preprocessing import LabelEncoder, OneHotEncoder
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
-from mtboost import _core
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_choice, check_switch
 from mtboost.base.docstrings import shares_docstring_of
@@ -135,15 +134,15 @@ class _ProjectedForest(BaseForest):
     def _core_parameters(self) -> dict[str, Any]:
         return {"splitter": self.splitter}
 
-    def _projection_of(self, y: Any, n_outputs: int) -> _core.ForestProjection | None:
-        """Return the projection that splits are found on; None stands for the outputs."""
-        return make_projection(
+    def _split_targets(self, labels: ForestLabels, weights: Float64Array | None) -> dict[str, Any]:
+        projection = make_projection(
             self.projection,
             self.n_components,
-            n_outputs,
+            labels.n_outputs,
             is_shared=bool(self.shared),
-            principal_components=lambda n_components: _principal_components(y, n_components),
+            principal_components=lambda n: _principal_components(labels.table, n, weights),
         )
+        return {"projection": projection}  # None stands for the outputs
 
 
 class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ignore[misc]
@@ -322,11 +321,11 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
             encoder = LabelEncoder().fit(y)
             classes = encoder.classes_
             labels = {"labels": encoder.transform(y).astype(np.uint32)}
-            y = OneHotEncoder().fit_transform(y[:, np.newaxis])  # for projections computed from y
+            y = OneHotEncoder().fit_transform(y[:, np.newaxis])
         n_labels = len(classes)
-        labels |= {"n_labels": n_labels, "projection": self._projection_of(y, n_labels)}
+        labels["n_labels"] = n_labels
         fitted = {"classes_": classes, "_has_indicators": has_indicators, "_is_sparse": is_sparse}
-        return ForestLabels(labels, n_labels, fitted)
+        return ForestLabels(labels, n_labels, fitted, table=y)
 
     def _n_outputs(self) -> int:
         return len(self.classes_)
@@ -434,8 +433,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
                 y = np.ascontiguousarray(y, dtype=np.float64).reshape(len(y), -1)
             check_magnitude(y, LARGEST_LABEL)
             labels = {"y": y}
-        labels["projection"] = self._projection_of(y, y.shape[1])
-        return ForestLabels(labels, y.shape[1], {"_is_vector": is_vector})
+        return ForestLabels(labels, y.shape[1], {"_is_vector": is_vector}, table=y)
 
     def _n_outputs(self) -> int | None:
         return 1 if self._is_vector else None
@@ -464,22 +462,34 @@ def _sparse_labels(y: Any) -> dict[str, Any]:
     }
 
 
-def _principal_components(y: Any, n_components: int) -> npt.NDArray[np.float32]:
+def _principal_components(
+    y: Any, n_components: int, weights: Float64Array | None = None
+) -> npt.NDArray[np.float32]:
     """The directions in which most of the variance of Y lies; a sparse Y stays sparse.
 
     Its mean is subtracted from sums and products. What is dense has a row for each component, or
-    for each output where these are few. Fewer rows than outputs have fewer directions.
+    for each output where these are few. Fewer rows than outputs have fewer directions. A row of
+    weight w counts as w rows.
     """
+    if weights is not None and not weights.all():
+        y, weights = y[weights > 0.0], weights[weights > 0.0]
     n_rows, n_outputs = y.shape
     n_components = max(1, min(n_components, n_rows - 1, n_outputs))
     y = y.astype(np.float64)
-    mean = np.asarray(y.mean(axis=0)).ravel()
-    if scipy.sparse.issparse(y):
-        squares = y.power(2).sum()
-        variation = squares - n_rows * mean @ mean
+    if weights is None:
+        total, mean, roots = n_rows, y.mean(axis=0), np.ones(n_rows)
     else:
-        squares = np.square(y).sum()
-        y = y - mean  # nothing is lost to rounding where means are large
+        weights = weights / weights.max()  # only their ratios matter; sums of these are finite
+        total, mean, roots = weights.sum(), weights @ y / weights.sum(), np.sqrt(weights)
+    mean = np.asarray(mean).ravel()
+    by_root = scipy.sparse.diags_array(roots)  # squares and products are weighted
+    if scipy.sparse.issparse(y):
+        y = by_root @ y
+        squares = y.power(2).sum()
+        variation = squares - total * mean @ mean
+    else:
+        squares = np.square(by_root @ y).sum()
+        y = by_root @ (y - mean)  # nothing is lost to rounding where means are large
         mean = np.zeros(n_outputs)
         variation = np.square(y).sum()
     if variation <= _ROUNDING * squares:
@@ -488,7 +498,7 @@ def _principal_components(y: Any, n_components: int) -> npt.NDArray[np.float32]:
         products = y.T @ y
         if scipy.sparse.issparse(products):
             products = products.toarray()
-        scatter = products - n_rows * np.outer(mean, mean)
+        scatter = products - total * np.outer(mean, mean)
         _, columns = scipy.linalg.eigh(
             scatter, subset_by_index=(n_outputs - n_components, n_outputs - 1)
         )
@@ -496,8 +506,8 @@ def _principal_components(y: Any, n_components: int) -> npt.NDArray[np.float32]:
     else:
         centred = LinearOperator(
             y.shape,
-            matvec=lambda v: y @ v.ravel() - mean @ v.ravel(),
-            rmatvec=lambda v: y.T @ v.ravel() - mean * v.sum(),
+            matvec=lambda v: y @ v.ravel() - roots * (mean @ v.ravel()),
+            rmatvec=lambda v: y.T @ v.ravel() - mean * (roots * v.ravel()).sum(),
             dtype=np.float64,
         )
         start = np.random.default_rng(0).normal(size=min(y.shape))
