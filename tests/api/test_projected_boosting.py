@@ -393,6 +393,35 @@ def test_warm_start_grows_the_trees_of_one_go(strategy, tmp_path):
         np.testing.assert_array_equal(begun.train_losses_, whole.train_losses_)
 
 
+@each_strategy
+def test_a_warm_start_keeps_no_trees_worse_than_those_before(strategy):
+    options = {"learning_rate": 0.9, "early_stopping_rounds": 2, "strategy": strategy}
+    model = ProjectedBoostingRegressor(400, warm_start=True, random_state=0, **options)
+    model.fit(X, OUTPUTS + np.random.default_rng(0).normal(size=OUTPUTS.shape))
+    for _ in range(3):
+        scores, n_trees = model.validation_scores_, model.n_estimators_
+        losses = model.train_losses_
+        assert len(losses) == len(scores) == n_trees + 2
+        assert scores.argmax() == n_trees - 1
+        model.fit(X, OUTPUTS + np.random.default_rng(0).normal(size=OUTPUTS.shape))
+        assert model.validation_scores_.max() >= scores.max()
+        assert model.n_estimators_ >= n_trees
+        np.testing.assert_array_equal(model.validation_scores_[:n_trees], scores[:n_trees])
+        np.testing.assert_array_equal(model.train_losses_[:n_trees], losses[:n_trees])
+
+
+@each_strategy
+def test_a_warm_start_scores_all_rounds_on_the_rows_held_out_now(strategy):
+    model = ProjectedBoostingRegressor(strategy=strategy, **FAST)
+    whole = clone(model).fit(X[TRAIN], OUTPUTS[TRAIN], eval_set=(X[TEST], OUTPUTS[TEST]))
+    part = clone(model).set_params(n_estimators=8, warm_start=True).fit(X[TRAIN], OUTPUTS[TRAIN])
+    for n_trees in (8, 20, 20):
+        part.set_params(n_estimators=n_trees)
+        part.fit(X[TRAIN], OUTPUTS[TRAIN], eval_set=(X[TEST], OUTPUTS[TEST]))
+        np.testing.assert_array_equal(part.validation_scores_, whole.validation_scores_[:n_trees])
+        assert len(part.train_losses_) == n_trees
+
+
 def test_an_interrupted_fit_leaves_nothing_half_made():
     def interrupt(round_):
         if round_.number == 3:

@@ -295,7 +295,8 @@ class BaseBoosting(TableEstimator):
             and validation.scores
         ):
             n_trees = validation.best_round
-        before = getattr(self, "train_losses_", [])
+        # Of the rounds that training went on with; an earlier fit may have dropped later ones.
+        before = getattr(self, "train_losses_", [])[: engine.models[0].n_trees - len(losses)]
         self.train_losses_ = np.array([*before, *losses])
         self.validation_scores_ = None
         if validation is not None:

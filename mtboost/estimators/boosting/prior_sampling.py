@@ -150,7 +150,7 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
         scorer or its metric gets those of the rows if it has a parameter ``sample_weight``.
     warm_start : bool, default=False
         A further ``fit`` adds trees until there are `n_estimators`, the same trees as a single fit
-        would grow.
+        would grow. With early stopping it keeps only those that improve on the trees of before.
     verbose : bool or int, default=False
         Show progress: a bar of tqdm with the training loss and the validation score, or without
         it lines in the log every `verbose` rounds.
@@ -169,9 +169,12 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
     n_estimators_ : int
         Number of trees kept.
     train_losses_ : ndarray of float64, shape (n_rounds,)
-        Mean loss of the known labels after each round.
+        Mean loss of the known labels after each round. With early stopping the rounds after the
+        best one are listed too, though their trees are not kept.
     validation_scores_ : ndarray of float64, shape (n_rounds,), or None
-        Score of the rows held out after each round; None without early stopping.
+        Score of the rows held out after each round, as in `train_losses_`. All are scores on the
+        rows that the last ``fit`` held out, also of trees that were there before (`warm_start`).
+        None without rows held out.
     n_features_in_ : int
         Number of columns of `X`.
     feature_names_in_ : ndarray of shape (n_features,)

@@ -104,9 +104,10 @@ class Validation:
     early_stopping_rounds : int, optional
         Rounds without a better score after which training ends.
     scores : list of float
-        After each round.
+        After each round, also of those before this training.
     best_round : int
-        Number of trees at the best score so far, the first of equal ones.
+        Number of trees at the best score so far, the first of equal ones, and no less than training
+        began with.
     """
 
     table: CoreTable
@@ -119,9 +120,26 @@ class Validation:
     _margins: list[Margins] | None = None
     _n_seen: int = 0
 
+    def add_rounds_before(self, models: Sequence[_core.BoostedModel], *, n_threads: int) -> None:
+        """Score each round of the model that training goes on with, and the last to be improved."""
+        n_trees = models[0].n_trees
+        for last in range(1, n_trees + 1):
+            self._add_score(models, last, n_threads)
+        if n_trees > 0:
+            self.best_round, self._best = n_trees, self.scores[-1]
+
     def add_round(self, models: Sequence[_core.BoostedModel], *, n_threads: int) -> bool:
         """Score the newest round; return whether training continues."""
         n_trees = models[0].n_trees
+        self._add_score(models, n_trees, n_threads)
+        self._n_worse += 1
+        if self.best_round == 0 or self.scores[-1] > self._best:
+            self.best_round, self._best, self._n_worse = n_trees, self.scores[-1], 0
+        return self.early_stopping_rounds is None or self._n_worse < self.early_stopping_rounds
+
+    def _add_score(
+        self, models: Sequence[_core.BoostedModel], n_trees: int, n_threads: int
+    ) -> None:
         self._margins = predict_margins(
             models,
             self.table,
@@ -132,10 +150,6 @@ class Validation:
         )
         self._n_seen = n_trees
         self.scores.append(self.score(np.hstack(self._margins)))
-        self._n_worse += 1
-        if self.best_round == 0 or self.scores[-1] > self._best:
-            self.best_round, self._best, self._n_worse = n_trees, self.scores[-1], 0
-        return self.early_stopping_rounds is None or self._n_worse < self.early_stopping_rounds
 
 
 @dataclass(frozen=True)
@@ -168,6 +182,8 @@ def run_rounds(
 ) -> list[float]:
     """Train; the training loss after each round. A callback that returns True ends the training."""
     losses: list[float] = []
+    if validation is not None:
+        validation.add_rounds_before(engine.models, n_threads=n_threads)
     shown = Progress(n_rounds, is_shown=verbose > 0, unit="round", every=max(1, verbose))
     with shown as progress:
         for number in range(1, n_rounds + 1):
