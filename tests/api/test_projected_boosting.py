@@ -451,6 +451,17 @@ def test_saved_and_pickled_models_predict_the_same(kind, strategy, tmp_path):
         assert again.get_params() == model.get_params()
         np.testing.assert_array_equal(again.train_losses_, model.train_losses_)
         np.testing.assert_array_equal(again.feature_importances_, model.feature_importances_)
+        assert again.validation_scores_ is None
+
+
+def test_scores_of_held_out_rows_are_saved(tmp_path):
+    for make in (ProjectedBoostingRegressor, mtboost.PriorSamplingRegressor):
+        for rounds in (None, 3):
+            model = make(early_stopping_rounds=rounds, **FAST).fit(X, OUTPUTS)
+            model.save(tmp_path / "model")
+            found = mtboost.load_model(tmp_path / "model").validation_scores_
+            assert (found is None) == (rounds is None)
+            np.testing.assert_array_equal(found, model.validation_scores_)
 
 
 def test_single_targets_are_saved(tmp_path):

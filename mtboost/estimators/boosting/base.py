@@ -474,6 +474,7 @@ class BaseBoosting(TableEstimator):
 
     def _set_from_file(self, content: dict[str, Any]) -> None:
         super()._set_from_file(content)
+        self.__dict__.setdefault("validation_scores_", None)  # what is None in a file is left out
         self.models_ = [
             _core.BoostedModel(
                 n_features=self.n_features_in_,
