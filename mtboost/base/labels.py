@@ -80,7 +80,7 @@ def as_nonnegative(weight: Any, n_rows: int, *, argument: str) -> FloatArray:
 
 
 def _nonnegative(weight: Any, n_rows: int, argument: str) -> FloatArray:
-    weights = _as_vector(_as_floats(weight, argument), n_rows, argument)
+    weights = _as_vector(_as_floats(weight, argument, are_labels=False), n_rows, argument)
     if weights.min(initial=0.0) < 0.0:
         row = int(weights.argmin())
         raise DataError(
@@ -145,7 +145,7 @@ def as_label_weights(
     weight: Any, shape: tuple[int, int], *, argument: str = "weight"
 ) -> npt.NDArray[np.float32]:
     """Weights of rows, (n_rows,), or of labels, `shape`: finite, none negative, not all zero."""
-    weights = _as_floats(weight, argument).astype(np.float32)
+    weights = _as_floats(weight, argument, are_labels=False).astype(np.float32)
     if weights.shape not in (shape, shape[:1], (shape[0], 1)):
         raise DataError(
             f"{argument} has shape {weights.shape}, but must have ({shape[0]},) or {shape}: one "
@@ -165,7 +165,7 @@ def as_base_margin(
     base_margin: Any, n_rows: int, n_outputs: int = 1, *, argument: str = "base_margin"
 ) -> FloatArray:
     """Finite margins to start from, shape (n_rows,), or (n_rows, n_outputs) if more than one."""
-    margins = _as_floats(base_margin, argument)
+    margins = _as_floats(base_margin, argument, are_labels=False)
     if n_outputs == 1:
         return _as_vector(margins, n_rows, argument)
     if margins.shape != (n_rows, n_outputs):
@@ -174,7 +174,12 @@ def as_base_margin(
 
 
 def _as_floats(
-    values: Any, argument: str, *, may_be_missing: bool = False, may_be_infinite: bool = False
+    values: Any,
+    argument: str,
+    *,
+    may_be_missing: bool = False,
+    may_be_infinite: bool = False,
+    are_labels: bool = True,
 ) -> FloatArray:
     """Finite C-contiguous numbers of any shape; float32 stays, anything else becomes float64."""
     if isinstance(values, np.ma.MaskedArray):
@@ -196,10 +201,9 @@ def _as_floats(
                 raise DataError(f"{argument} is {found} at {_place(index)}: it must be a number.")
             array[index] = as_float(value)
     elif array.dtype.kind not in "biuf":
-        raise DataError(
-            f"{argument} has dtype {array.dtype}: it must hold numbers. Encode classes as 0, 1, "
-            f"..., or use an estimator, which does."
-        )
+        classes = "Encode classes as 0, 1, ..., or use an estimator, which does."
+        remedy = classes if are_labels else "Convert it, for example with astype(float)."
+        raise DataError(f"{argument} has dtype {array.dtype}: it must hold numbers. {remedy}")
     dtype = np.float32 if array.dtype == np.float32 else np.float64
     with np.errstate(over="ignore"):  # of a longer type: it is infinite then, and refused
         floats: FloatArray = np.ascontiguousarray(array, dtype=dtype)

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from mtboost.base.arrays import Float64Array
 from mtboost.base.checked_tables import as_table
-from mtboost.base.checks import listed
+from mtboost.base.checks import listed, shown
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.tables import TaskColumn, has_names
 from mtboost.base.times import without_column
@@ -84,8 +86,42 @@ def _keeping_names(estimator: Any) -> Iterator[None]:
 
 def check_classes(y: Any) -> None:
     """Raise unless labels are classes by scikit-learn's rules."""
-    with reading_numbers("y"):
-        check_classification_targets(y)
+    try:
+        with reading_numbers("y"):
+            check_classification_targets(y)
+    except (TypeError, DataError):  # one is not greater or less than another, or of no type known
+        labels = [] if issparse(y) else np.ravel(y).tolist()
+        kinds = sorted({type(label).__name__ for label in labels})
+        if len(kinds) < 2 or not {"NoneType", "str"} & set(kinds):
+            raise
+        raise DataError(
+            f"y holds labels of {listed(kinds, 'type')}: classes must be all strings or all "
+            f"numbers. Convert them, and leave out rows without a label."
+        ) from None
+
+
+def encode_classes(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """Sorted classes, and the number of each label; DataError where labels are no classes."""
+    check_classes(y)
+    encoder = LabelEncoder().fit(y)
+    return encoder.classes_, encoder.transform(y)
+
+
+def as_numbers(y: npt.NDArray[Any]) -> Float64Array:
+    """Return the labels of a regressor as float64; text counts where it is a number."""
+    try:
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        for (row, *_), label in np.ndenumerate(y):
+            try:
+                float(label)
+            except (TypeError, ValueError):
+                raise DataError(
+                    f"y is {shown(label)} at row {row}: a regressor needs numbers. For classes "
+                    f"use a classifier."
+                ) from None
+        raise
 
 
 def class_codes(y: Any, classes: npt.NDArray[Any], argument: str = "y") -> npt.NDArray[np.int64]:

@@ -151,6 +151,49 @@ def test_copies_without_tasks_predict_the_same_and_threads_do_not_matter(model, 
         np.testing.assert_array_equal(outputs(other, X), outputs(fitted, X))
 
 
+# Labels and weights
+
+
+@pytest.mark.parametrize("model", [ProjectedForestRegressor(2), MTExtraTreesRegressor(2)])
+def test_regressors_refuse_texts_as_labels_or_weights(model):
+    y = VALUES.astype(str)
+    expected = clone(model).set_params(random_state=0).fit(X, y.astype(float)).predict(X)
+    found = clone(model).set_params(random_state=0).fit(X, y).predict(X)
+    np.testing.assert_array_equal(found, expected)
+    y[7] = "many"
+    with pytest.raises(DataError, match="^y is 'many' at row 7: a regressor needs numbers"):
+        model.fit(X, y)
+    for make in (model, ProjectedBoostingRegressor(2)):
+        with pytest.raises(
+            DataError, match=r"^sample_weight has dtype .*hold numbers\. Convert it"
+        ):
+            make.fit(X, VALUES, sample_weight=["a"] * N_ROWS)
+
+
+@pytest.mark.parametrize("make", [ProjectedForestClassifier, MTExtraTreesClassifier])
+def test_forests_refuse_classes_beside_missing_values(make):
+    with pytest.raises(DataError, match="^y holds labels of types 'NoneType', 'str': classes must"):
+        make(2).fit(X, np.where(TASK == "x", None, CLASSES))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        MTExtraTreesClassifier,
+        MTExtraTreesRegressor,
+        ProjectedForestClassifier,
+        ProjectedForestRegressor,
+    ],
+)
+def test_an_out_of_bag_score_of_no_rows_is_nan(make, tmp_path):
+    with pytest.warns(UserWarning, match="oob_score_ is nan: each row was drawn for every tree"):
+        model = make(1, bootstrap=True, oob_score=True).fit(X[:1], [1])
+    model.save(tmp_path / "model")
+    for found in (model, load_model(tmp_path / "model")):
+        assert np.isnan(found.oob_score_)
+        assert found.predict(X).tolist() == [1] * N_ROWS
+
+
 # Warm starts
 
 

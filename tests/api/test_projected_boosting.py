@@ -157,6 +157,24 @@ def test_rows_without_a_known_label_are_left_out():
         )
 
 
+@pytest.mark.parametrize("missing", [None, np.nan, pandas.NA])
+@pytest.mark.parametrize("convert", [list, np.array, pandas.Series, lambda y: y[:, np.newaxis]])
+@pytest.mark.parametrize("classes", [CLASSES.tolist(), (CLASSES > "b").tolist()])
+@pytest.mark.filterwarnings("ignore:A column-vector y was passed")
+def test_classes_beside_missing_values_are_known_ones(classes, convert, missing):
+    if missing is pandas.NA and convert is list:
+        pytest.skip("scikit-learn makes an array of numbers of it")
+    kept, classes = np.arange(400) % 3 > 0, np.array(classes, dtype=object)
+    y = convert(np.where(kept, classes, missing))
+    known = classes[kept].tolist()
+    for make in (ProjectedBoostingClassifier, mtboost.PriorSamplingClassifier):
+        found = make(**FAST).fit(X, y, eval_set=(X, y))
+        expected = make(**FAST).fit(X[kept], known, eval_set=(X[kept], known))
+        assert found.classes_.tolist() == expected.classes_.tolist()
+        np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
+        np.testing.assert_array_equal(found.validation_scores_, expected.validation_scores_)
+
+
 def test_sparse_labels_give_the_model_of_dense_ones():
     dense = ProjectedBoostingClassifier(**FAST).fit(X, LABELS)
     sparse = ProjectedBoostingClassifier(**FAST).fit(X, scipy.sparse.csr_array(LABELS))
@@ -502,6 +520,14 @@ BAD_DATA = {
         ({"y": np.ones(400)}, "y has 1 classes"),
         ({"eval_set": (X, CLASSES)}, "as it did in fit"),
         ({"eval_set": (X, LABELS[:, :3])}, "y has 3 labels instead of 10"),
+    ],
+    "classes": [
+        ({"y": np.full(400, None)}, "y has 0 classes"),
+        ({"y": np.where(CLASSES == "a", 1, CLASSES.astype(object))}, "y holds labels of types 'in"),
+        (
+            {"eval_set": (X, np.where(CLASSES == "a", "z", CLASSES))},
+            "y has classes 'b', 'c', 'd', ",
+        ),
     ],
 }
 

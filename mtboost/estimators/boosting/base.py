@@ -99,8 +99,8 @@ class BaseBoosting(TableEstimator):
             numbers; NaN means missing, and so does, as in XGBoost, what a sparse matrix does not
             store.
         y : array-like or SciPy sparse matrix of shape (n_rows,) or (n_rows, n_outputs)
-            Numbers; for a classifier classes, or labels of 0 and 1. NaN is an unknown label:
-            it is ignored, the row's other labels count.
+            Numbers; for a classifier classes, or labels of 0 and 1. NaN, beside texts also None,
+            is an unknown label: it is ignored, the row's other labels count.
         sample_weight : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
             Weights >= 0 of rows, or of each of their labels; 0 leaves a row or label out. They
             also count in the score of rows that are held out for early stopping.

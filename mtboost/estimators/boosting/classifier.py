@@ -15,8 +15,9 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import column_or_1d
 
 from mtboost import _core
-from mtboost.base.arrays import FloatArray
-from mtboost.base.sklearn_input import accuracy, check_classes
+from mtboost.base.arrays import FloatArray, as_array
+from mtboost.base.checks import listed
+from mtboost.base.sklearn_input import accuracy, encode_classes
 from mtboost.errors import DataError
 from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
@@ -183,6 +184,8 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
 
     def _read_labels(self, y: Any, *, reset: bool) -> Margins:
         is_sparse = scipy.sparse.issparse(y)
+        if isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) == 2:
+            y = np.array(y, dtype=object)  # NumPy would make the text "nan" of NaN
         y = self._checked(y, None)
         has_indicators = is_sparse or (y.ndim == 2 and y.shape[1] > 1)
         if not reset and has_indicators != self._has_indicators:
@@ -208,18 +211,33 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
     def _encode(self, y: Any, reset: bool) -> Margins:
         """Numbers of classes, NaN where unknown, as a column."""
         y = column_or_1d(y, warn=True)
-        is_known = ~np.isnan(y) if y.dtype.kind == "f" else np.ones(len(y), bool)
+        is_known = ~_is_missing(y)
         known = y[is_known]
-        check_classes(known)
-        encoder = LabelEncoder()
-        if reset:
-            self.classes_ = encoder.fit(known).classes_
-            if len(self.classes_) < 2:
-                raise DataError(f"y has {len(self.classes_)} classes: there must be two or more.")
-        encoder.classes_ = self.classes_
+        if known.dtype == object and not any(isinstance(label, str) for label in known):
+            known = as_array(known.tolist())  # numbers that stood beside None
         codes = np.full(len(y), np.nan, np.float32)
-        codes[is_known] = encoder.transform(known)
+        classes, numbers = encode_classes(known) if len(known) else (known, known)
+        if reset and len(classes) < 2:
+            raise DataError(f"y has {len(classes)} classes: there must be two or more.")
+        if reset:
+            self.classes_ = classes
+        else:
+            numbers = self._numbers_of_known(classes)[numbers] if len(known) else numbers
+        codes[is_known] = numbers
         return codes[:, None]
+
+    def _numbers_of_known(self, classes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Places of some classes among those of the model."""
+        encoder = LabelEncoder()
+        encoder.classes_ = self.classes_
+        try:
+            numbers: npt.NDArray[np.int64] = encoder.transform(classes)
+        except (TypeError, ValueError):  # a class is new, or cannot be compared with the others
+            raise DataError(
+                f"y has {listed(classes.tolist(), 'class')}, but the model has "
+                f"{listed(self.classes_.tolist(), 'class')}: leave out rows of other classes."
+            ) from None
+        return numbers
 
     def _decode(self, labels: Margins) -> Any:
         codes = labels.astype(np.int64)
@@ -235,3 +253,18 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def _is_missing(labels: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Where a label is NaN, NaT or None, or missing in pandas."""
+    if labels.dtype.kind in "fmM":
+        return np.asarray(labels != labels)
+    if labels.dtype != object:
+        return np.zeros(len(labels), bool)
+    return np.fromiter(map(_is_missing_value, labels), bool, len(labels))
+
+
+def _is_missing_value(label: Any) -> bool:
+    if isinstance(label, float | np.floating):
+        return bool(np.isnan(label))
+    return label is None or type(label).__name__ in ("NAType", "NaTType")

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,6 +29,7 @@ from mtboost.base.checks import (
 from mtboost.base.labels import as_float64_weights
 from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskSet
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.forests.forest_file import forest_from_file, forest_to_file
 from mtboost.estimators.table_estimator import (
@@ -105,6 +107,7 @@ class BaseForest(TableEstimator):
     verbose: bool | int
 
     forest_: _core.Forest
+    oob_score_: float
     # Whether the rows that trees drew no longer follow from the parameters of the last of them.
     _draws_differ: bool = False
 
@@ -139,7 +142,7 @@ class BaseForest(TableEstimator):
             options = labels.arguments | self._split_targets(labels, weights) | rows
             self._grow(forest, core_table(table), n_missing, options, every)
         if self.oob_score:
-            self._score_out_of_bag(forest.predict_out_of_bag(core_table(table), **rows), y)
+            self._set_out_of_bag(forest.predict_out_of_bag(core_table(table), **rows), y)
         return self
 
     def _grow(
@@ -167,6 +170,18 @@ class BaseForest(TableEstimator):
         self._draws_differ |= _draws(known.params) != _draws(forest.params)
         self.forest_ = forest
         self._forget_out_of_bag()
+
+    def _set_out_of_bag(self, outputs: Float64Array, y: Any) -> None:
+        predicted, is_known = self._predict_out_of_bag(outputs), ~np.isnan(outputs[:, 0])
+        if not is_known.any():
+            self.oob_score_ = np.nan
+            warn_user(
+                "oob_score_ is nan: each row was drawn for every tree, so that none is out of bag. "
+                "Grow more trees, or draw fewer rows (max_samples)."
+            )
+            return
+        y = y.tocsr() if scipy.sparse.issparse(y) else np.asarray(y)
+        self.oob_score_ = self._score_out_of_bag(predicted[is_known], y[is_known])
 
     def _forget(self) -> None:
         """Remove the results of an earlier fit: one that is refused leaves no half of them."""
@@ -263,8 +278,12 @@ class BaseForest(TableEstimator):
         return {}
 
     @abc.abstractmethod
-    def _score_out_of_bag(self, outputs: Float64Array, y: Any) -> None:
-        """Set ``oob_score_`` and what it was computed from."""
+    def _predict_out_of_bag(self, outputs: Float64Array) -> Float64Array:
+        """Set the attribute of predictions from the outputs of leaves, and return it."""
+
+    @abc.abstractmethod
+    def _score_out_of_bag(self, predicted: Float64Array, y: Any) -> float:
+        """Score some rows of :meth:`_predict_out_of_bag`."""
 
     def _n_drawn(self, n_rows: int) -> int:
         if self.max_samples is None:

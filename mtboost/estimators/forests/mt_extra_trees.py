@@ -9,13 +9,18 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.preprocessing import LabelEncoder
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_choice, check_number
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.labels import check_magnitude
-from mtboost.base.sklearn_input import accuracy, check_classes, checked_labels, r2
+from mtboost.base.sklearn_input import (
+    accuracy,
+    as_numbers,
+    checked_labels,
+    encode_classes,
+    r2,
+)
 from mtboost.estimators.forests.base import (
     CLASSIFIER_ATTRIBUTES,
     LARGEST_LABEL,
@@ -163,7 +168,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
     oob_decision_function_ : ndarray of float64, shape (n_rows, n_classes)
         With `oob_score`: probabilities; NaN where a row was drawn for every tree.
     oob_score_ : float
-        With `oob_score`: accuracy of these.
+        With `oob_score`: accuracy of these; NaN, with a warning, if no row has one.
     n_features_in_ : int
         Number of columns of `X`, including the task column.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -297,13 +302,14 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
 
     def _read_labels(self, y: Any) -> ForestLabels:
         y = checked_labels(self, y)
-        check_classes(y)
-        encoder = LabelEncoder().fit(y)
-        codes, n_classes = encoder.transform(y), len(encoder.classes_)
-        arguments = {"y": codes.astype(np.float64)[:, np.newaxis]}  # one number says both shares
+        classes, codes = encode_classes(y)
+        n_classes = len(classes)
+        arguments: dict[str, Any] = {
+            "y": codes.astype(np.float64)[:, np.newaxis]
+        }  # one number says both shares
         if n_classes > 2:
             arguments = {"labels": codes.astype(np.uint32), "n_labels": n_classes}
-        return ForestLabels(arguments, _n_shares(n_classes), {"classes_": encoder.classes_})
+        return ForestLabels(arguments, _n_shares(n_classes), {"classes_": classes})
 
     def _n_outputs(self) -> int:
         return _n_shares(len(self.classes_))
@@ -315,11 +321,12 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
             return np.ones_like(outputs)
         return np.hstack([1.0 - outputs, outputs])
 
-    def _score_out_of_bag(self, outputs: Float64Array, y: Any) -> None:
+    def _predict_out_of_bag(self, outputs: Float64Array) -> Float64Array:
         self.oob_decision_function_ = self._probabilities(outputs)
-        is_known = ~np.isnan(outputs[:, 0])
-        found = self.classes_[self.oob_decision_function_[is_known].argmax(axis=1)]
-        self.oob_score_ = float(accuracy_score(np.asarray(y)[is_known], found))
+        return self.oob_decision_function_
+
+    def _score_out_of_bag(self, predicted: Float64Array, y: Any) -> float:
+        return float(accuracy_score(y, self.classes_[predicted.argmax(axis=1)]))
 
 
 def _n_shares(n_classes: int) -> int:
@@ -347,7 +354,7 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
     oob_prediction_ : ndarray of float64, shape (n_rows,)
         With `oob_score`: predictions; NaN where a row was drawn for every tree.
     oob_score_ : float
-        With `oob_score`: R² of these.
+        With `oob_score`: R² of these; NaN, with a warning, if no row has one.
 
     Examples
     --------
@@ -451,13 +458,16 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
 
     def _read_labels(self, y: Any) -> ForestLabels:
         y = checked_labels(self, y, y_numeric=True)
+        y = as_numbers(y)
         check_magnitude(y, LARGEST_LABEL)
-        return ForestLabels({"y": np.asarray(y, dtype=np.float64)[:, np.newaxis]}, 1, {})
+        return ForestLabels({"y": y[:, np.newaxis]}, 1, {})
 
     def _n_outputs(self) -> int:
         return 1
 
-    def _score_out_of_bag(self, outputs: Float64Array, y: Any) -> None:
+    def _predict_out_of_bag(self, outputs: Float64Array) -> Float64Array:
         self.oob_prediction_ = outputs[:, 0]
-        is_known = ~np.isnan(self.oob_prediction_)
-        self.oob_score_ = float(r2_score(np.asarray(y)[is_known], self.oob_prediction_[is_known]))
+        return self.oob_prediction_
+
+    def _score_out_of_bag(self, predicted: Float64Array, y: Any) -> float:
+        return float(r2_score(y, predicted))

@@ -12,7 +12,7 @@ import scipy.sparse
 from scipy.sparse.linalg import LinearOperator, svds
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.preprocessing import LabelEncoder, OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
@@ -20,7 +20,15 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_choice, check_switch
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.labels import check_magnitude
-from mtboost.base.sklearn_input import accuracy, check_classes, checked_labels, r2, reading_numbers
+from mtboost.base.sklearn_input import (
+    accuracy,
+    as_numbers,
+    check_classes,
+    checked_labels,
+    encode_classes,
+    r2,
+    reading_numbers,
+)
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.errors import DataError
 from mtboost.estimators.forests.base import (
@@ -205,7 +213,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
     oob_decision_function_ : ndarray of float64, shape (n_rows, n_classes)
         With `oob_score`: probabilities; NaN where a row was drawn for every tree.
     oob_score_ : float
-        With `oob_score`: accuracy of these.
+        With `oob_score`: accuracy of these; NaN, with a warning, if no row has one.
     n_features_in_ : int
         Number of columns of `X`.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -318,9 +326,8 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
                     "classes, or an indicator matrix of labels."
                 )
             y = column_or_1d(y, warn=True)
-            encoder = LabelEncoder().fit(y)
-            classes = encoder.classes_
-            labels = {"labels": encoder.transform(y).astype(np.uint32)}
+            classes, codes = encode_classes(y)
+            labels = {"labels": codes.astype(np.uint32)}
             y = OneHotEncoder().fit_transform(y[:, np.newaxis])
         n_labels = len(classes)
         labels["n_labels"] = n_labels
@@ -330,11 +337,12 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
     def _n_outputs(self) -> int:
         return len(self.classes_)
 
-    def _score_out_of_bag(self, outputs: Float64Array, y: Any) -> None:
+    def _predict_out_of_bag(self, outputs: Float64Array) -> Float64Array:
         self.oob_decision_function_ = outputs
-        is_known = ~np.isnan(outputs[:, 0])
-        y = y if scipy.sparse.issparse(y) else np.asarray(y)
-        self.oob_score_ = float(accuracy_score(y[is_known], self._decide(outputs[is_known])))
+        return outputs
+
+    def _score_out_of_bag(self, predicted: Float64Array, y: Any) -> float:
+        return float(accuracy_score(y, self._decide(predicted)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -354,7 +362,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
     oob_prediction_ : ndarray of float64, shape (n_rows,) or (n_rows, n_outputs)
         With `oob_score`: predictions; NaN where a row was drawn for every tree.
     oob_score_ : float
-        With `oob_score`: R² of these.
+        With `oob_score`: R² of these; NaN, with a warning, if no row has one.
 
     Examples
     --------
@@ -429,8 +437,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
         else:
             y = checked_labels(self, y, multi_output=True, y_numeric=True)
             is_vector = np.ndim(y) == 1
-            with reading_numbers("y"):
-                y = np.ascontiguousarray(y, dtype=np.float64).reshape(len(y), -1)
+            y = as_numbers(y).reshape(len(y), -1)
             check_magnitude(y, LARGEST_LABEL)
             labels = {"y": y}
         return ForestLabels(labels, y.shape[1], {"_is_vector": is_vector}, table=y)
@@ -438,11 +445,12 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
     def _n_outputs(self) -> int | None:
         return 1 if self._is_vector else None
 
-    def _score_out_of_bag(self, outputs: Float64Array, y: Any) -> None:
+    def _predict_out_of_bag(self, outputs: Float64Array) -> Float64Array:
         self.oob_prediction_ = self._shaped(outputs)
-        is_known = ~np.isnan(outputs[:, 0])
-        y = y.toarray() if scipy.sparse.issparse(y) else np.asarray(y)
-        self.oob_score_ = float(r2_score(y[is_known], self.oob_prediction_[is_known]))
+        return self.oob_prediction_
+
+    def _score_out_of_bag(self, predicted: Float64Array, y: Any) -> float:
+        return float(r2_score(y.toarray() if scipy.sparse.issparse(y) else y, predicted))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
