@@ -352,6 +352,11 @@ _OF_TREES = [
     ({"min_samples_split": 1}, "min_samples_split must be .*found 1"),
     ({"max_features": 0}, "max_features must be .*found 0"),
 ]
+CONTRADICTIONS = [
+    ({"projection": np.eye(8)[:2], "n_components": 3}, "n_components is 3, but.* of 2 components"),
+    ({"projection": np.eye(8)[:2], "n_components": 0.5}, "n_components is 0.5, but.* of 2 comp"),
+    ({"projection": np.zeros((2, 8))}, "projection is a matrix of zeros"),
+]
 WRONG = {
     MTDecisionTreeClassifier: _OF_TREES,
     MTAdaBoostClassifier: [*_OF_TREES, ({"n_estimators": 0}, "n_estimators must be .*found 0")],
@@ -374,6 +379,7 @@ WRONG = {
     ProjectedForestRegressor: [
         ({"projection": "random"}, "projection must be .*found 'random'"),
         ({"projection": np.eye(7)}, r"must have \(n_components, 8\)"),
+        *CONTRADICTIONS,
         ({"n_components": 0}, "n_components must be .*found 0"),
         ({"n_components": "all"}, "n_components must be .*found 'all'"),
         ({"n_components": -0.5}, "n_components must be .*found -0.5"),
@@ -386,6 +392,11 @@ WRONG = {
         ({"huber_delta": 0.0}, "huber_delta must be .*found 0.0"),
         ({"projection": "gauss"}, "projection must be .*found 'gauss'"),
         ({"projection": np.ones((2, 5))}, r"projection has shape \(2, 5\)"),
+        *CONTRADICTIONS,
+        (
+            {"strategy": "gbrt-rpo", "projection": np.eye(8)[:2]},
+            "projection is a matrix of 2 components, but strategy='gbrt-rpo' has one",
+        ),
         ({"n_components": 0}, "n_components must be .*found 0"),
         ({"projection": "pca", "n_components": -1}, "n_components must be .*found -1"),
         ({"strategy": "gbrt-rpo", "n_components": 3}, "n_components is 3.*has one"),
@@ -443,3 +454,11 @@ def test_a_wrong_parameter_is_named_before_trees_grow(make, options, message):
     y = VALUES if make in (MTExtraTreesRegressor, PriorSamplingRegressor) else y
     with pytest.raises(ParameterError, match=message):
         make(**options).fit(X, y)
+
+
+@pytest.mark.parametrize("make", [ProjectedForestRegressor, ProjectedBoostingRegressor])
+@pytest.mark.parametrize("n_components", [2, 0.25])
+def test_a_matrix_may_have_its_number_of_components_beside_it(make, n_components):
+    model = make(3, projection=np.eye(8)[:2], random_state=0)
+    found = clone(model).set_params(n_components=n_components).fit(X, OUTPUTS)
+    np.testing.assert_array_equal(found.predict(X), model.fit(X, OUTPUTS).predict(X))

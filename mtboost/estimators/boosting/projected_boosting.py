@@ -17,13 +17,12 @@ from mtboost.estimators.boosting.base import BaseBoosting, for_core
 from mtboost.estimators.boosting.classifier import BoostingClassifier
 from mtboost.estimators.boosting.regressor import BoostingRegressor
 from mtboost.estimators.boosting.rounds import Engine, JointEngine, Margins, SeparateEngines
-from mtboost.estimators.tree_parameters import MaxFeatures, features_per_node
+from mtboost.estimators.tree_parameters import MaxFeatures, features_per_node, projection_of
 from mtboost.trees.projections import (
     NComponents,
     Projection,
     check_projection,
     count_components,
-    make_projection,
 )
 
 Strategy: TypeAlias = Literal["gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target"]
@@ -105,7 +104,13 @@ class BaseProjectedBoosting(BaseBoosting):
         kind = self._residual_kind()
         if kind is None:
             given = cast(Projection, self.projection)
-            return make_projection(given, n_components, loss.n_outputs, is_shared=self.shared)
+            n_rows = 1 if isinstance(given, str) else len(np.atleast_1d(cast(Any, given)))
+            if self.strategy == "gbrt-rpo" and n_rows > 1:
+                raise ParameterError(
+                    f"projection is a matrix of {n_rows} components, but strategy='gbrt-rpo' has "
+                    f"one: give one row, or use 'gbrt-relabel-rpo'."
+                )
+            return projection_of(given, n_components, loss.n_outputs, is_shared=self.shared)
         count = min(count_components(n_components, loss.n_outputs), loss.n_outputs)
         drawn = _core.ResidualProjection(kind, n_components=count)
         if not self.shared:
@@ -164,7 +169,7 @@ class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
         variance) or ``"pca"`` (the directions of largest variance). None: all outputs.
     n_components : "log", int or float, default="log"
         Number of components; ``"log"`` is the natural logarithm of the number of outputs, a float a
-        fraction of them.
+        fraction of them. A matrix as `projection` has as many as rows.
     shared : bool, default=False
         Use the first round's projection in all rounds.
     learning_rate : float, default=0.1

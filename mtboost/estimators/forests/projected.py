@@ -38,8 +38,8 @@ from mtboost.estimators.forests.base import (
     BaseForest,
     ForestLabels,
 )
-from mtboost.estimators.tree_parameters import MaxFeatures
-from mtboost.trees.projections import NComponents, Projection, make_projection
+from mtboost.estimators.tree_parameters import MaxFeatures, projection_of
+from mtboost.trees.projections import NComponents, Projection
 
 # Of so few outputs the covariance matrix, 8 MB at most, has all principal components.
 _FEW_OUTPUTS = 1000
@@ -143,11 +143,11 @@ class _ProjectedForest(BaseForest):
         return {"splitter": self.splitter}
 
     def _split_targets(self, labels: ForestLabels, weights: Float64Array | None) -> dict[str, Any]:
-        projection = make_projection(
+        projection = projection_of(
             self.projection,
             self.n_components,
             labels.n_outputs,
-            is_shared=bool(self.shared),
+            is_shared=self.shared,
             principal_components=lambda n: _principal_components(labels.table, n, weights),
         )
         return {"projection": projection}  # None stands for the outputs
@@ -171,7 +171,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         ``"pca"`` (the principal components, the same for all trees). None: all outputs.
     n_components : "log", int or float, default="log"
         Number of components; ``"log"`` is the natural logarithm of the number of outputs, a float a
-        fraction of them.
+        fraction of them. A matrix as `projection` has as many as rows.
     shared : bool, default=False
         Use one projection for all trees instead of one for each.
     splitter : {"best", "random"}, default="best"
