@@ -114,13 +114,20 @@ def _infinity_named(table: Table) -> Iterator[None]:
 def _by_codes(table: Table) -> tuple[Table, list[str] | None]:
     """Return a table of new rows whose categories match a booster's by code, and its types.
 
-    They match by name, and the types are None, where names are of ASCII: XGBoost 3.2 reads as many
-    bytes of a name from pandas as it has letters, so that a booster may know other names.
+    They match by name, and the types are None, where the table cannot be copied as an array and
+    names are of ASCII: XGBoost 3.2 reads as many bytes of a name from pandas as it has letters, so
+    that a booster may know other names.
     """
     names = table.categorical_features
+    types = ["c" if name in names else "float" for name in table.column_types]
+    if table.library == "pandas":
+        # XGBoost reads a data frame column by column: longer than few trees take to predict.
+        check_readable(table)
+        cells = table.with_codes().numbers(np.float32)
+        if cells is not None:
+            return Table(cells, "numpy", table.feature_names), types
     if all(str(label).isascii() for name in names for label in table.categories(name)):
         return table, None
-    types = ["c" if name in names else "float" for name in table.column_types]
     return table.with_codes(), types
 
 
