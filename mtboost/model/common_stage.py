@@ -267,10 +267,10 @@ class CommonStage:
     def continued_by(self, task: TaskName | None, specific: Any) -> Document:
         """Document of what the task follows and of its specific model, if it has one.
 
-        None is an unknown task.
+        None is an unknown task; the name of a group one of that group.
         """
         document = self._document_of(task)
-        if task is None:
+        if task is None or task not in self.quit_round:
             return document.combined(None, self.most_rounds, self.columns)
         n_rounds = self.quit_round[task]
         if self.losses:

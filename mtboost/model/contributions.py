@@ -13,11 +13,11 @@ import numpy.typing as npt
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_choice, check_type
 from mtboost.base.frames import FrameLibrary, Output, as_frame, unlike
-from mtboost.base.tables import Table
+from mtboost.base.tables import Columns, Table
 from mtboost.base.task_tables import is_mapping
-from mtboost.base.tasks import TaskName
+from mtboost.base.tasks import TaskName, nearest
 from mtboost.errors import DataError, ParameterError
-from mtboost.model.predictions import OUTPUTS, FittedTasks
+from mtboost.model.predictions import OUTPUTS, FittedTasks, UnknownTask
 from mtboost.trees.backend import Margins
 
 
@@ -150,13 +150,14 @@ class ExplainedTasks(FittedTasks):
         X: Any,
         *,
         task: Any = None,
+        unknown_task: UnknownTask = "error",
         output: Output = "numpy",
     ) -> Any:
         """Contribution of each feature to each margin: exact SHAP values, and the bias last.
 
         Parameters
         ----------
-        X, task
+        X, task, unknown_task
             As in :meth:`predict_margin`.
         output : {"numpy", "pandas", "polars"}, default="numpy"
             ``"pandas"`` and ``"polars"`` give DataFrames whose columns have the names of the
@@ -179,6 +180,7 @@ class ExplainedTasks(FittedTasks):
             The library of `output` is not installed.
         """
         check_choice("output", output, OUTPUTS)
+        self._check_unknown_task(unknown_task)
         if output != "numpy" and self._stage.n_outputs > 1:
             raise ParameterError(
                 f"output={output!r} is for one margin a row, and the model has "
@@ -187,17 +189,21 @@ class ExplainedTasks(FittedTasks):
         if is_mapping(X):
             found = {}
             for name, native in X.items():
-                table = as_table(native, argument=f"X[{name!r}]")
-                part = self._task_contributions(table, name)
+                table = as_table(native, argument=f"X[{name!r}]", used=self._used_columns)
+                if unknown_task == "error":
+                    self._check_task(name)
+                part = self._task_contributions(table, nearest(name, self._names))
                 found[name] = self._contributions_as(output, part, table, name)
             return found
         table, labels = self._split(X, task)
-        of_labels = self._codes_of_labels(table, labels)
+        may_lack = unknown_task == "common"
+        of_labels = self._codes_of_labels(table, labels, may_lack=may_lack)
         codes = of_labels
         if codes is None:
-            codes = self._task_set.encode(labels, table.n_rows, remedy="Leave such rows out.")
-        tasks = [self.tasks[code] for code in np.unique(codes)]
-        if len({self.task_columns[name] for name in tasks}) > 1:
+            known = self._names if may_lack else self._task_set
+            codes = known.encode(labels, table.n_rows, unknown="group" if may_lack else "error")
+        tasks = [self._name_of(code) for code in np.unique(codes)]
+        if len({self._columns_of(name) for name in tasks}) > 1:
             raise DataError("The tasks have different columns: pass X as a mapping {task: table}.")
         if of_labels is not None:
             if output != "numpy":
@@ -208,14 +214,14 @@ class ExplainedTasks(FittedTasks):
             parts = [self._row_contributions(table, codes) for codes in of_labels.T]
             return np.stack(parts, axis=1)
         own = self._row_contributions(table, codes)
-        return self._contributions_as(output, own, table, self.tasks[codes[0]])
+        return self._contributions_as(output, own, table, self._name_of(codes[0]))
 
     def _row_contributions(self, table: Table, codes: npt.NDArray[np.int32]) -> Margins:
         """Contributions in rows of several tasks, given the codes of their tasks."""
         parts, places = [], []
         for code in np.unique(codes):
             places.append(np.flatnonzero(codes == code))
-            parts.append(self._task_contributions(table.take(places[-1]), self.tasks[code]))
+            parts.append(self._task_contributions(table.take(places[-1]), self._name_of(code)))
         return np.concatenate(parts)[np.argsort(np.concatenate(places))]
 
     def _contributions_as(
@@ -223,16 +229,26 @@ class ExplainedTasks(FittedTasks):
         output: Output,
         values: Margins,
         table: Table,
-        task: TaskName,
+        task: TaskName | None,
     ) -> Any:
         if output == "numpy":
             return values
-        names = self._names_of_features(task)
-        columns = dict(zip([*names, unlike("bias", names)], values.T, strict=True))
+        columns = self._columns_of(task)
+        names = list(columns.names or self._library.feature_names(columns))
+        parts = dict(zip([*names, unlike("bias", names)], values.T, strict=True))
         is_indexed = output == table.library == "pandas"
-        return as_frame(columns, output, index=table.native.index if is_indexed else None)
+        return as_frame(parts, output, index=table.native.index if is_indexed else None)
 
-    def _task_contributions(self, table: Table, task: TaskName) -> Margins:
-        self._check_task(task)
-        own = self.task_columns[task].align(table)
-        return self._library.contributions(self.booster(task), own)
+    def _task_contributions(self, table: Table, task: TaskName | None) -> Margins:
+        """Contributions in rows of a task, or of an unknown one: None, or the name of its group."""
+        own = self._columns_of(task).align(table)
+        return self._library.contributions(self._document_of(task).load(), own)
+
+    def _name_of(self, code: int) -> TaskName | None:
+        """Task or group with a code; None: an unknown task without a group."""
+        return None if code < 0 else self._names.names[code]
+
+    def _columns_of(self, task: TaskName | None) -> Columns:
+        """Columns of a task; of an unknown one those of the common model."""
+        common = self._stage.columns
+        return common if task is None else self.task_columns.get(task, common)

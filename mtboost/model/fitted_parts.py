@@ -285,8 +285,8 @@ class FittedParts:
         return self._document_of(task).load()
 
     def _document_of(self, task: TaskName | None) -> Document:
-        """Trees of a task, or of an unknown one."""
-        document = self._stage.continued_by(task, None if task is None else self.specific[task])
+        """Trees of a task, or of an unknown one: None, or the name of its group."""
+        document = self._stage.continued_by(task, None if task is None else self.specific.get(task))
         return document if self.calibration is None else document.affine(*self.calibration.of(task))
 
     def _booster_of_all(self) -> Any:

@@ -100,13 +100,7 @@ class FittedTasks(FittedParts):
         Without a group the code is -1. If `task` does not name labels of a model that has several a
         row, there is a margin and a code for each: the second axis of both.
         """
-        check_choice("unknown_task", unknown_task, ("error", "common"))
-        if self.losses and unknown_task == "common":
-            raise ParameterError(
-                "unknown_task='common' needs one objective of all tasks; here each has its own, "
-                "and a start and a unit that an unknown task lacks: call add_task(), or predict "
-                "the rows as those of a known task."
-            )
+        self._check_unknown_task(unknown_task)
         if is_mapping(X):
             unknown = [name for name in X if name not in self.quit_round]
             if unknown and unknown_task == "error":
@@ -140,6 +134,15 @@ class FittedTasks(FittedParts):
                 f"{listed(self.tasks, 'task')}. Give the new task to add_task() first."
             )
         return self._row_margins(table, codes, base_margin), codes
+
+    def _check_unknown_task(self, unknown_task: UnknownTask) -> None:
+        check_choice("unknown_task", unknown_task, ("error", "common"))
+        if self.losses and unknown_task == "common":
+            raise ParameterError(
+                "unknown_task='common' needs one objective of all tasks; here each has its own, "
+                "and a start and a unit that an unknown task lacks: call add_task(), or predict "
+                "the rows as those of a known task."
+            )
 
     def _codes_of_labels(
         self, table: Table, labels: Any, *, may_lack: bool = False

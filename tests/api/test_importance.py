@@ -135,7 +135,7 @@ def test_an_unknown_task_has_no_importance():
     model = fit(LIBRARIES["xgboost"], num_boost_round=2)
     with pytest.raises(DataError, match="task 7 is unknown"):
         model.importance(7, X=NUMBERS)
-    with pytest.raises(DataError, match="task label 7 at row 0 is unknown.* Leave such rows out"):
+    with pytest.raises(DataError, match="7 at row 0 is unknown.* Pass unknown_task='common'"):
         model.contributions(NUMBERS, task=np.full(len(NUMBERS), 7))
 
 
@@ -153,3 +153,32 @@ def test_lightgbms_names_of_columns_are_the_users_again():
     model = fit(LIBRARIES["lightgbm"], frame, num_boost_round=5)
     assert set(model.importance(1)) >= {"a column", "β"}
     assert model.booster(1).feature_name() == ["a_column", "β", "c", "d"]
+
+
+@pytest.mark.parametrize("options", [{}, *OWN_LEAVES.values()], ids=["common", *OWN_LEAVES])
+def test_contributions_of_unknown_tasks_add_up_to_what_is_predicted(library, options):
+    model = fit(library, **options)
+    task = np.where(TASKS == 1, 7, TASKS)
+    found = model.contributions(NUMBERS, task=task, unknown_task="common")
+    expected = model.predict_margin(NUMBERS, task=task, unknown_task="common")
+    np.testing.assert_allclose(found.sum(axis=1), expected, atol=1e-5)
+    np.testing.assert_array_equal(
+        found[TASKS == 1],
+        model.contributions({7: NUMBERS[TASKS == 1]}, unknown_task="common")[7],
+    )
+    for X, labels in ((NUMBERS, task), ({7: NUMBERS}, None)):
+        with pytest.raises(DataError, match="7 .*is unknown"):
+            model.contributions(X, task=labels)
+
+
+def test_contributions_of_an_unknown_store_are_those_of_its_region(library):
+    table = FRAME.assign(region=TASKS, store=np.arange(300) // 3 % 4)
+    given = {"strategy": "two-stage", "num_boost_round": 15, "pooling": (2.0, 2.0)}
+    model = mtboost.fit(
+        table, VALUES, task=["region", "store"], split_score="plain", backend=library.name, **given
+    )
+    new = table.assign(store=9)
+    found = model.contributions(new, unknown_task="common")
+    expected = model.predict_margin(new, unknown_task="common")
+    np.testing.assert_allclose(found.sum(axis=1), expected, atol=1e-5)
+    assert len(np.unique(found[:, -1])) == 3
