@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mtboost import _core
-from mtboost.base.arrays import Float32Array
 from mtboost.base.checks import (
     check_choice,
     check_count,
@@ -19,13 +16,6 @@ from mtboost.base.checks import (
     check_seed,
     is_integer,
     is_number,
-)
-from mtboost.errors import ParameterError
-from mtboost.trees.projections import (
-    NComponents,
-    Projection,
-    count_components,
-    make_projection,
 )
 
 MaxFeatures: TypeAlias = Literal["sqrt", "log2"] | float | int | None
@@ -68,39 +58,6 @@ def seed_of(random_state: int | np.random.RandomState | None) -> int:
     if is_number(random_state):
         return check_seed(random_state, name="random_state", bits=64)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
-
-def projection_of(
-    projection: Projection,
-    n_components: NComponents,
-    n_outputs: int,
-    *,
-    is_shared: bool,
-    principal_components: Callable[[int], Float32Array] | None = None,
-) -> _core.ForestProjection | None:
-    """Return what :func:`make_projection` does; refuse a matrix that parameters contradict."""
-    made = make_projection(
-        projection,
-        n_components,
-        n_outputs,
-        is_shared=is_shared,
-        principal_components=principal_components,
-    )
-    if made is None or isinstance(projection, str):
-        return made
-    matrix = np.asarray(projection, dtype=np.float32)
-    n_given = len(matrix)
-    if n_components != "log" and count_components(n_components, n_outputs) != n_given:
-        raise ParameterError(
-            f"n_components is {n_components!r}, but projection is a matrix of {n_given} "
-            f"components, its rows: leave n_components out."
-        )
-    if not matrix.any():
-        raise ParameterError(
-            "projection is a matrix of zeros, on which no split can be found: give each component "
-            "an output that is not 0."
-        )
-    return made
 
 
 _NO_LIMIT = 2**32 - 1

@@ -22,7 +22,7 @@ from mtboost.lightgbm import assemble, library
 from mtboost.lightgbm.tree import Tree, read_tree, tree_text
 from mtboost.trees.losses import inverse_link, main_name
 from mtboost.trees.projected_objective import BaseProjectedObjective
-from mtboost.trees.projections import Projection
+from mtboost.trees.projections import NComponents, Projection
 
 Pair = tuple[Float32Array, Float32Array]
 # LightGBM's objectives, the losses of the core, and how a model of one output names its link.
@@ -157,7 +157,8 @@ class ProjectedObjective(BaseProjectedObjective, library.Callback):
         seed: int = 0,
         n_threads: int | None = None,
     ) -> None:
-        super().__init__(projection, 1, shared, seed, n_threads)
+        n_components: NComponents = 1 if isinstance(projection, str) else "log"  # a matrix says it
+        super().__init__(projection, n_components, shared, seed, n_threads)
         if projection is None:
             raise ParameterError(
                 "projection is None, but a tree of LightGBM has one output: name a projection, or "

@@ -54,13 +54,14 @@ def make_projection(
     Raises
     ------
     ParameterError
-        There is no such projection, or it is of another number of outputs.
+        There is no such projection, it is a matrix of zeros or of another number of outputs, or
+        `n_components` contradicts it.
     """
     check_projection(projection, n_components)
     if projection is None or n_outputs == 1:
         return None
     if not isinstance(projection, str):
-        return _core.ForestProjection(_given_matrix(projection, n_outputs))
+        return _core.ForestProjection(_given_matrix(projection, n_components, n_outputs))
     count = count_components(n_components, n_outputs)
     if projection in _AT_MOST_ALL:
         count = min(count, n_outputs)
@@ -89,7 +90,9 @@ def count_components(n_components: NComponents, n_outputs: int) -> int:
     return max(1, round(part * n_outputs))
 
 
-def _given_matrix(projection: Any, n_outputs: int) -> npt.NDArray[np.float32]:
+def _given_matrix(
+    projection: Any, n_components: NComponents, n_outputs: int
+) -> npt.NDArray[np.float32]:
     with reading_numbers("projection"):
         matrix: npt.NDArray[np.float32] = check_array(
             projection, dtype=np.float32, order="C", input_name="projection"
@@ -98,5 +101,16 @@ def _given_matrix(projection: Any, n_outputs: int) -> npt.NDArray[np.float32]:
         raise ParameterError(
             f"projection has shape {matrix.shape}, but must have (n_components, {n_outputs}), "
             f"because y has {n_outputs} outputs."
+        )
+    n_given = len(matrix)
+    if n_components != "log" and count_components(n_components, n_outputs) != n_given:
+        raise ParameterError(
+            f"n_components is {n_components!r}, but projection is a matrix of {n_given} "
+            "components, its rows: leave n_components out."
+        )
+    if not matrix.any():
+        raise ParameterError(
+            "projection is a matrix of zeros, on which no split can be found: give each component "
+            "an output that is not 0."
         )
     return matrix

@@ -17,12 +17,13 @@ from mtboost.estimators.boosting.base import BaseBoosting, for_core
 from mtboost.estimators.boosting.classifier import BoostingClassifier
 from mtboost.estimators.boosting.regressor import BoostingRegressor
 from mtboost.estimators.boosting.rounds import Engine, JointEngine, Margins, SeparateEngines
-from mtboost.estimators.tree_parameters import MaxFeatures, features_per_node, projection_of
+from mtboost.estimators.tree_parameters import MaxFeatures, features_per_node
 from mtboost.trees.projections import (
     NComponents,
     Projection,
     check_projection,
     count_components,
+    make_projection,
 )
 
 Strategy: TypeAlias = Literal["gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target"]
@@ -110,7 +111,7 @@ class BaseProjectedBoosting(BaseBoosting):
                     f"projection is a matrix of {n_rows} components, but strategy='gbrt-rpo' has "
                     f"one: give one row, or use 'gbrt-relabel-rpo'."
                 )
-            return projection_of(given, n_components, loss.n_outputs, is_shared=self.shared)
+            return make_projection(given, n_components, loss.n_outputs, is_shared=self.shared)
         count = min(count_components(n_components, loss.n_outputs), loss.n_outputs)
         drawn = _core.ResidualProjection(kind, n_components=count)
         if not self.shared:

@@ -38,8 +38,8 @@ from mtboost.estimators.forests.base import (
     BaseForest,
     ForestLabels,
 )
-from mtboost.estimators.tree_parameters import MaxFeatures, projection_of
-from mtboost.trees.projections import NComponents, Projection
+from mtboost.estimators.tree_parameters import MaxFeatures
+from mtboost.trees.projections import NComponents, Projection, make_projection
 
 # Of so few outputs the covariance matrix, 8 MB at most, has all principal components.
 _FEW_OUTPUTS = 1000
@@ -143,7 +143,7 @@ class _ProjectedForest(BaseForest):
         return {"splitter": self.splitter}
 
     def _split_targets(self, labels: ForestLabels, weights: Float64Array | None) -> dict[str, Any]:
-        projection = projection_of(
+        projection = make_projection(
             self.projection,
             self.n_components,
             labels.n_outputs,
