@@ -136,7 +136,7 @@ def class_codes(y: Any, classes: npt.NDArray[Any], argument: str = "y") -> npt.N
     encoder.classes_ = classes
     try:
         codes: npt.NDArray[np.int64] = encoder.transform(y)
-    except ValueError:
+    except (TypeError, ValueError):  # a class is new, or cannot be compared with the others
         known = set(classes.tolist())
         unknown = [label for label in np.ravel(y).tolist() if label not in known]
         if not unknown:

@@ -526,7 +526,7 @@ BAD_DATA = {
         ({"y": np.where(CLASSES == "a", 1, CLASSES.astype(object))}, "y holds labels of types 'in"),
         (
             {"eval_set": (X, np.where(CLASSES == "a", "z", CLASSES))},
-            "y has classes 'b', 'c', 'd', ",
+            "y contains 'z', which is not a class",
         ),
     ],
 }

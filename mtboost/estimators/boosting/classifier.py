@@ -11,13 +11,11 @@ import numpy.typing as npt
 import scipy.sparse
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import column_or_1d
 
 from mtboost import _core
 from mtboost.base.arrays import FloatArray, as_array
-from mtboost.base.checks import listed
-from mtboost.base.sklearn_input import accuracy, encode_classes
+from mtboost.base.sklearn_input import accuracy, class_codes, encode_classes
 from mtboost.errors import DataError
 from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
@@ -222,22 +220,9 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         if reset:
             self.classes_ = classes
         else:
-            numbers = self._numbers_of_known(classes)[numbers] if len(known) else numbers
+            numbers = class_codes(classes, self.classes_)[numbers] if len(known) else numbers
         codes[is_known] = numbers
         return codes[:, None]
-
-    def _numbers_of_known(self, classes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Places of some classes among those of the model."""
-        encoder = LabelEncoder()
-        encoder.classes_ = self.classes_
-        try:
-            numbers: npt.NDArray[np.int64] = encoder.transform(classes)
-        except (TypeError, ValueError):  # a class is new, or cannot be compared with the others
-            raise DataError(
-                f"y has {listed(classes.tolist(), 'class')}, but the model has "
-                f"{listed(self.classes_.tolist(), 'class')}: leave out rows of other classes."
-            ) from None
-        return numbers
 
     def _decode(self, labels: Margins) -> Any:
         codes = labels.astype(np.int64)
