@@ -5,6 +5,7 @@ import importlib.util
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -320,13 +321,30 @@ def test_tables_of_packages_are_read_as_nested_tasks(
     )
     monkeypatch.syspath_prepend(tmp_path)
     fetch_tables.main([str(tmp_path), "firms"])
-    train, judge = nested_tasks.levels("firms", tmp_path, seed=0)
+    read = partial(nested_tasks.levels, "firms", tmp_path)
+    train, judge = nested_tasks.known_tasks(read, seed=0)
     assert (train.n_tasks, len(train.y)) == (3, 9)
     np.testing.assert_array_equal(train.parents, [0, 1, 0])
     np.testing.assert_allclose(train.X[:, 1], train.y, rtol=1e-6)  # both in logs
     assert judge(lambda rows: rows.y)["rmse"] == 0.0
     with pytest.raises(SkippedError, match="fetch_tables.py .* crime"):
-        nested_tasks.levels("crime", tmp_path, seed=0)
+        nested_tasks.levels("crime", tmp_path)
+
+
+def test_a_quarter_of_the_tasks_is_new() -> None:
+    n_tasks = 12
+    task = np.repeat(np.arange(n_tasks), 5)
+    y = np.arange(60.0)
+    rows = Rows(np.zeros((60, 1)), y, task, n_tasks, False, parents=np.arange(n_tasks) // 3)
+    train, judge = nested_tasks.unknown_tasks(lambda: rows, seed=0)
+    tested: list[Rows] = []
+    judge(lambda own: tested.append(own) or own.y)  # type: ignore[func-returns-value]
+    (test,) = tested
+    assert len(set(test.task.tolist())) == 3
+    assert set(train.task.tolist()) | set(test.task.tolist()) == set(range(n_tasks))
+    assert len(train.y) + len(test.y) == 60
+    other, _ = nested_tasks.unknown_tasks(lambda: rows, seed=1)
+    assert set(other.task.tolist()) != set(train.task.tolist())
 
 
 def test_fetched_tables_are_read_as_tasks(
