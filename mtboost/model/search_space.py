@@ -258,7 +258,7 @@ def check_fit_arguments(given: Mapping[str, Any]) -> None:
     for name in given:
         if name == "on_round" or name not in FIT_ARGUMENTS:
             hint = (
-                " It has one of its own, by which trials are given up."
+                " It watches the trials by one, to give up those that are behind."
                 if name == "on_round"
                 else where_it_belongs(name, given, FIT_ARGUMENTS)
             )
