@@ -330,7 +330,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
 
 
 def _n_shares(n_classes: int) -> int:
-    """Numbers that a leaf has for so many classes."""
+    """Numbers that a leaf has for this many classes."""
     return n_classes if n_classes > 2 else min(n_classes, 1)
 
 
