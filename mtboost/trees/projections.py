@@ -54,8 +54,8 @@ def make_projection(
     Raises
     ------
     ParameterError
-        There is no such projection, it is a matrix of zeros or of another number of outputs, or
-        `n_components` contradicts it.
+        The projection has an unknown name, is a matrix of zeros or of another number of outputs, or
+        contradicts `n_components`.
     """
     check_projection(projection, n_components)
     if projection is None or n_outputs == 1:

@@ -6,7 +6,6 @@
 #include <cmath>
 
 namespace mtboost {
-
 namespace {
 
 // Whether all are whole numbers from 0 to 255. (−0 equals 0, and splits do not distinguish them.)

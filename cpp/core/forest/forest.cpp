@@ -179,12 +179,12 @@ void find_leaves(const DecisionTree& tree, const MatrixView<float>& rows, std::s
       return false;
     });
   };
-  if (tree.listed_tasks.empty() && tree.task_list_starts.size() == 1)
-    walk([](const DecisionNode& node, const DenseWalk& own) { return node.child(own.values[node.feature]); });
-  else
+  if (tree.divides_tasks())
     walk([&](const DecisionNode& node, const DenseWalk& own) {
       return node.divides_tasks() ? tree.child(node, tasks[own.row]) : node.child(own.values[node.feature]);
     });
+  else  // a comparison less for each node
+    walk([](const DecisionNode& node, const DenseWalk& own) { return node.child(own.values[node.feature]); });
 }
 
 // Leaves of some rows of a sparse table, (tree, row). Rows are spread out one after the other.

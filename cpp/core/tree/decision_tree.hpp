@@ -56,6 +56,7 @@ struct DecisionTree {
   LeafOutputs leaves;
 
   node_t n_nodes() const noexcept { return static_cast<node_t>(nodes.size()); }
+  bool divides_tasks() const noexcept { return task_list_starts.size() > 1; }  // in some node
   std::span<const task_t> task_list(std::uint32_t list) const noexcept {
     return std::span(listed_tasks).subspan(task_list_starts[list], task_list_starts[list + 1] - task_list_starts[list]);
   }

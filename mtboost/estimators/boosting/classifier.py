@@ -15,7 +15,8 @@ from sklearn.utils import column_or_1d
 
 from mtboost import _core
 from mtboost.base.arrays import FloatArray, as_array
-from mtboost.base.sklearn_input import accuracy, class_codes, encode_classes
+from mtboost.base.several_labels import values_and_known
+from mtboost.base.sklearn_input import accuracy, class_codes, encode_classes, reading_numbers
 from mtboost.errors import DataError
 from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
@@ -208,8 +209,8 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
 
     def _encode(self, y: Any, reset: bool) -> Margins:
         """Numbers of classes, NaN where unknown, as a column."""
-        y = column_or_1d(y, warn=True)
-        is_known = ~_is_missing(y)
+        with reading_numbers("y"):  # some labels cannot be compared, not even with themselves
+            y, is_known = values_and_known(column_or_1d(y, warn=True))
         known = y[is_known]
         if known.dtype == object and not any(isinstance(label, str) for label in known):
             known = as_array(known.tolist())  # numbers that stood beside None
@@ -238,18 +239,3 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
-
-
-def _is_missing(labels: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Where a label is NaN, NaT or None, or missing in pandas."""
-    if labels.dtype.kind in "fmM":
-        return np.asarray(labels != labels)
-    if labels.dtype != object:
-        return np.zeros(len(labels), bool)
-    return np.fromiter(map(_is_missing_value, labels), bool, len(labels))
-
-
-def _is_missing_value(label: Any) -> bool:
-    if isinstance(label, float | np.floating):
-        return bool(np.isnan(label))
-    return label is None or type(label).__name__ in ("NAType", "NaTType")

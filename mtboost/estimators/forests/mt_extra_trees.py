@@ -304,11 +304,11 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         y = checked_labels(self, y)
         classes, codes = encode_classes(y)
         n_classes = len(classes)
-        arguments: dict[str, Any] = {
-            "y": codes.astype(np.float64)[:, np.newaxis]
-        }  # one number says both shares
+        arguments: dict[str, Any]
         if n_classes > 2:
             arguments = {"labels": codes.astype(np.uint32), "n_labels": n_classes}
+        else:  # one number says both shares
+            arguments = {"y": codes.astype(np.float64)[:, np.newaxis]}
         return ForestLabels(arguments, _n_shares(n_classes), {"classes_": classes})
 
     def _n_outputs(self) -> int:
