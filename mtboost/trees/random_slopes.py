@@ -5,10 +5,11 @@ A row of task t with standardised columns z has the margin
 
     a + a_t + Σ_j (b_j + b_tj) z_j + noise of variance σ²/h,
 
-where h is its hessian, a_t ~ N(0, τ_0²), b_tj ~ N(0, τ_j²) and b_j ~ N(0, ω²). The tasks' effects
-are posterior means: a task with few rows, or an effect that differs little between tasks, is shrunk
-to the effect of all. Variances are estimated by EM (Laird and Ware, Random-effects models for
-longitudinal data, 1982); what the tasks share is estimated with their effects integrated out.
+where h is its hessian, a_t ~ N(0, τ_0²), b_tj ~ N(0, τ_j²) and b_j ~ N(0, ω_j²). The tasks'
+effects are posterior means: a task with few rows, or an effect that differs little between tasks,
+is shrunk to the effect of all. Variances are estimated by EM (Laird and Ware, Random-effects models
+for longitudinal data, 1982), those of the shared slopes by the evidence of all rows (MacKay,
+Bayesian interpolation, 1992); what the tasks share is estimated with their effects integrated out.
 
 In matrices, for one task: U = √H Z, where Z has a column of ones first, and u = √H y. With
 D = diag(τ²), V = U D U' + σ² I is the covariance of u given the shared effects b, and
@@ -36,7 +37,7 @@ task, and K = D A = I - C D⁻¹ by which it follows them,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,11 +53,14 @@ from mtboost.trees.slope_rows import (
     inverses_of,
 )
 
-_ITERATIONS = 30
+#: Steps of EM from variances that are guessed.
+ITERATIONS = 30
 #: Change of the variances, relative to the largest, below which they have converged.
 _TOLERANCE = 1e-3
 #: Least variance of an effect in units of that of the response.
 _LEAST = 1e-8
+#: In place of 0, to divide by.
+_TINY = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +72,14 @@ class Variances:
     by_level : ndarray of float64, shape (n_levels, n_effects)
         τ_0², τ_1², ...: of the intercept, then of each column; of nested tasks those of the
         outermost groups first.
-    of_slopes : float
-        ω².
+    of_slopes : ndarray of float64, shape (n_columns,)
+        ω_1², ω_2², ...
     of_noise : float
         σ².
     """
 
     by_level: Float64Array
-    of_slopes: float
+    of_slopes: Float64Array
     of_noise: float
 
     def priors(self) -> list[Prior]:
@@ -133,24 +137,34 @@ def first_variances(n_levels: int, n_effects: int, of_response: float) -> Varian
     """Return what the estimation begins with."""
     return Variances(
         np.full((n_levels, n_effects), 0.1 * of_response),
-        0.1 * of_response / n_effects,
+        np.full(n_effects - 1, 0.1 * of_response / n_effects),
         0.5 * of_response,
     )
 
 
-def fit_effects(rows: RowsByTask, variances: Variances, *, fixed_noise: bool = False) -> Effects:
+def fit_effects(
+    rows: RowsByTask,
+    variances: Variances,
+    *,
+    fixed_noise: bool = False,
+    most_steps: int = ITERATIONS,
+) -> Effects:
     """Return the effects, and the variances by EM from those given.
 
     Parameters
     ----------
     rows : RowsByTask
     variances : Variances
-        To begin with.
+        To begin with; those of the shared slopes are not used.
     fixed_noise : bool
         Whether σ² is known, as for the working response of a logistic model.
+    most_steps : int
+        Of EM.
     """
     least = _LEAST * max(variances.of_noise, variances.by_level.max())
-    for _ in range(_ITERATIONS):
+    of_slopes = variances_of_slopes(rows, variances.of_noise if fixed_noise else None, least)
+    variances = replace(variances, of_slopes=of_slopes)
+    for _ in range(most_steps):
         effects, uncertainty = effects_given(rows, variances)
         before, variances = (
             variances,
@@ -166,8 +180,7 @@ def fit_effects(rows: RowsByTask, variances: Variances, *, fixed_noise: bool = F
 def effects_given(rows: RowsByTask, variances: Variances) -> tuple[Effects, Uncertainty]:
     """Return posterior means given the variances, and their uncertainty."""
     levels, told = _levels(rows, variances.priors())
-    precision = np.full(rows.n_effects, 1.0 / variances.of_slopes)
-    precision[0] = 0.0
+    precision = np.append(0.0, 1.0 / variances.of_slopes)
     covariance = inverses_of(told.squares + np.diag(precision))[0]
     shared = covariance @ told.products[0]
     around, of_groups = shared[None], None
@@ -253,13 +266,58 @@ def _updated(
     variances = effects.variances
     squares = [(own**2).mean(axis=0) for own in effects.by_level]
     by_level = np.maximum(np.stack(squares) + uncertainty.by_level, least)
-    of_slopes = variances.of_slopes
-    if len(effects.shared) > 1:
-        of_columns = effects.shared[1:] ** 2 + uncertainty.of_shared[1:]
-        of_slopes = max(float(of_columns.mean()), least)
     noise = variances.of_noise
     if not fixed_noise:
         total = effects.totals(rows)[-1]
         errors = sum(batch.squared_errors(total[batch.tasks]) for batch in rows.batches)
         noise = max((errors + uncertainty.of_errors) / rows.n_rows, least)
-    return Variances(by_level, of_slopes, noise)
+    return Variances(by_level, variances.of_slopes, noise)
+
+
+def variances_of_slopes(rows: RowsByTask, noise: float | None, least: float) -> Float64Array:
+    """Return ω_j² by the evidence of all rows, as if tasks did not differ.
+
+    One ω² of all columns is estimated first (MacKay, 1992). A step of EM from there gives a column
+    with a large slope its own ω_j², that of the others is ω². Estimated together with the variances
+    of tasks it would fall to nothing where columns are as many as tasks: most of them have no slope
+    to share, and to take the slope of one for the tasks' own would cost less than a large ω².
+
+    Parameters
+    ----------
+    rows : RowsByTask
+    noise : float, optional
+        σ², if it is known.
+    least : float
+        Least variance.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_columns,)
+    """
+    if rows.n_effects == 1:
+        return np.empty(0)
+    moments = [batch.moments() for batch in rows.batches]
+    squares = np.sum([own for own, _, _ in moments], axis=0)
+    products = np.sum([own for _, own, _ in moments], axis=0)
+    # The intercept has a flat prior: what it explains is left out.
+    ratio = squares[1:, 0] / squares[0, 0]
+    values, vectors = np.linalg.eigh(squares[1:, 1:] - np.outer(ratio, squares[0, 1:]))
+    values = np.maximum(values, 0.0)
+    along = (products[1:] - ratio * products[0]) @ vectors
+    total = sum(own for _, _, own in moments) - float(products[0] ** 2 / squares[0, 0])
+    of_noise = max(total / rows.n_rows, least) if noise is None else noise
+    of_slopes = of_noise / max(float(values.mean()), _TINY)
+    for _ in range(ITERATIONS):
+        precisions = values + of_noise / of_slopes
+        effects = along / precisions
+        n_known = float((values / precisions).sum())
+        before, of_slopes = of_slopes, max(float(effects @ effects) / max(n_known, _TINY), least)
+        if noise is None:
+            errors = total - float(effects @ (2.0 * along - values * effects))
+            of_noise = max(errors / max(rows.n_rows - 1.0 - n_known, 1.0), least)
+        if abs(of_slopes - before) <= _TOLERANCE * before:
+            break
+    precisions = values + of_noise / of_slopes
+    found: Float64Array = (vectors @ (along / precisions)) ** 2
+    found += of_noise * (vectors**2 / precisions).sum(axis=1)
+    return np.maximum(found, of_slopes)

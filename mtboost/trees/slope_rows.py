@@ -136,6 +136,12 @@ class FewRows:
             errors += noise**2 * float(np.einsum("tii->", moved))
         return Spread(effects, errors)
 
+    def moments(self) -> tuple[Float64Array, Float64Array, float]:
+        """Return the sums of U'U, U'u and u'u over tasks."""
+        rows = self.rows.reshape(-1, self.rows.shape[2])
+        responses = self.responses.ravel()
+        return rows.T @ rows, responses @ rows, float(responses @ responses)
+
     def squared_errors(self, total: Float64Array) -> float:
         """Return Σ |u - U e|² for effects e of each task, those around it included."""
         fitted = (self.rows @ total[:, :, None])[:, :, 0]
@@ -241,6 +247,10 @@ class ManyRows:
             kept @ of_groups @ kept.transpose(0, 2, 1),
             lost @ of_groups @ lost.transpose(0, 2, 1),
         )
+
+    def moments(self) -> tuple[Float64Array, Float64Array, float]:
+        """Return the sums of U'U, U'u and u'u over tasks."""
+        return self.squares.sum(axis=0), self.products.sum(axis=0), self.response_squares
 
     def squared_errors(self, total: Float64Array) -> float:
         """Return Σ |u - U e|² for effects e of each task, those around it included."""

@@ -25,6 +25,7 @@ from mtboost.trees.steps import StepTree, steps_of
 
 BACKENDS = ["xgboost", "lightgbm"]
 N_TASKS, N_COLUMNS = 12, 3
+LINEAR = [True, "intercepts"]
 
 
 def linear_rows(seed, n_tasks=N_TASKS, n_rows=20, noise=0.5, spread=1.0):
@@ -99,7 +100,7 @@ def of_mixed_model(z, response, hessian, codes, parents, variances):
     shape, design = design.shape[1:], design.reshape(len(ones), -1)
     counts = [len(own) for own in parents]
     prior = np.vstack(
-        [np.full(shape[1], variances.of_slopes), *np.repeat(variances.by_level, counts, axis=0)]
+        [np.append(0.0, variances.of_slopes), *np.repeat(variances.by_level, counts, axis=0)]
     )
     noise = variances.of_noise / hessian[used]
     prior[0, 0] = 0.0
@@ -127,7 +128,8 @@ def test_effects_are_those_of_the_covariance_of_all_rows(seed, large, parents, m
     monkeypatch.setattr(slope_rows, "_LARGE", large)
     z, response, hessian, codes = rows_of_all_sizes(seed)
     shape = (len(parents), N_COLUMNS + 1)
-    variances = Variances(np.random.default_rng(seed).uniform(0.1, 2.0, shape), 0.7, 0.4)
+    by_level = np.random.default_rng(seed).uniform(0.1, 2.0, shape)
+    variances = Variances(by_level, np.array([0.7, 0.2, 1.1]), 0.4)
     rows = RowsByTask.of_rows(z, response, hessian, codes, parents)
     assert {type(batch) for batch in rows.batches} == {FewRows, ManyRows}
     expected = of_mixed_model(z, response, hessian, codes, parents, variances)
@@ -158,7 +160,7 @@ def test_both_forms_of_a_task_find_the_same(seed, parents, monkeypatch):
     )
     for other in others:
         assert_allclose(other.variances.by_level, one.variances.by_level, rtol=1e-9)
-        assert other.variances.of_slopes == pytest.approx(one.variances.of_slopes, rel=1e-9)
+        assert_allclose(other.variances.of_slopes, one.variances.of_slopes, rtol=1e-9)
         assert other.variances.of_noise == pytest.approx(one.variances.of_noise, rel=1e-9)
         assert_allclose(other.shared, one.shared, rtol=1e-9)
         for own, same in zip(other.by_level, one.by_level, strict=True):
@@ -173,7 +175,7 @@ def test_a_level_that_does_not_differ_changes_nothing():
     flat, nested, ungrouped = (
         effects_given(
             RowsByTask.of_rows(z, response, hessian, codes, parents),
-            Variances(np.array(by_level), 0.7, 0.4),
+            Variances(np.array(by_level), np.full(N_COLUMNS, 0.7), 0.4),
         )[0]
         for parents, by_level in (
             (FLAT, [of_tasks]),
@@ -269,6 +271,80 @@ def test_tasks_that_do_not_differ_have_no_effects_of_their_own():
     effects = fit_effects(rows, first_variances(1, N_COLUMNS + 1, response.var()))
     assert_allclose(effects.shared, [1.0, 1.0, 0.0, 0.0], atol=0.1)  # standard errors .016
     assert np.abs(effects.by_level[0]).max() < 0.2
+
+
+@pytest.mark.parametrize("n_tasks", [2, 3, 8])
+@pytest.mark.parametrize("n_columns", [4, 15])
+def test_what_few_tasks_share_is_not_taken_for_their_own(n_tasks, n_columns):
+    rng = np.random.default_rng(n_tasks)
+    codes = np.arange(150 * n_tasks) % n_tasks
+    z = rng.normal(size=(len(codes), n_columns))
+    response = z[:, 0] + 0.5 * rng.normal(size=len(codes))
+    rows = RowsByTask.of_rows(z, response, np.ones(len(z)), codes, [np.zeros(n_tasks, int)])
+    effects = fit_effects(rows, first_variances(1, n_columns + 1, response.var()))
+    expected = np.zeros(n_columns + 1)
+    expected[1] = 1.0
+    # The slope of one task has a standard error of .04: some tasks are shrunk by as much.
+    assert_allclose(effects.shared, expected, atol=0.15)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("noise", [None, 1.0])
+def test_variances_of_shared_slopes_are_those_of_greatest_evidence(seed, noise):
+    """The restricted likelihood of all rows, by its definition; a step of EM by column from there.
+
+    Columns whose ω_j² would be less than that of all columns keep that one.
+    """
+    z, response, hessian, codes = rows_of_all_sizes(seed)
+    response = response + z @ [2.0, 0.0, 0.5]
+    used = hessian > 0.0
+    design, y, of_rows = z[used], response[used], 1.0 / hessian[used]
+    ones = np.ones((len(y), 1))
+
+    def minus_log_evidence(logs):
+        of_slopes, of_noise = np.exp(logs[0]), noise or np.exp(logs[1])
+        inverse = np.linalg.inv(of_slopes * design @ design.T + of_noise * np.diag(of_rows))
+        of_mean = (ones.T @ inverse @ ones).item()
+        left = y - (ones.T @ inverse @ y).item() / of_mean
+        return 0.5 * (left @ inverse @ left - np.linalg.slogdet(inverse)[1] + np.log(of_mean))
+
+    best = scipy.optimize.minimize(minus_log_evidence, [0.0, 0.0], method="Nelder-Mead").x
+    of_slopes, of_noise = np.exp(best[0]), noise or np.exp(best[1])
+    shape = (len(y), N_COLUMNS + 1)
+    all_columns = np.hstack([np.ones((shape[0], 1)), design])
+    prior = np.append(0.0, np.full(N_COLUMNS, of_slopes))
+    means, covariances = conditioned(all_columns, prior, of_noise * of_rows, y, is_first_free=True)
+    rows = RowsByTask.of_rows(z, response, hessian, codes, FLAT)
+    found = random_slopes.variances_of_slopes(rows, noise, 1e-8)
+    expected = means[1:] ** 2 + np.diag(covariances)[1:]
+    expected = np.maximum(expected, of_slopes)
+    assert_allclose(found, expected, rtol=0.02)  # the evidence is flat, and EM ends near its top
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("labels", "objective"),
+    [
+        (lambda rng: np.zeros(200), None),
+        (lambda rng: np.full(200, 3.5), None),
+        (lambda rng: np.where(np.arange(200) == 7, 1.5, 0.0), None),
+        (lambda rng: np.ones(200), "poisson"),
+        (lambda rng: np.zeros(200), "logistic"),
+    ],
+)
+def test_labels_that_hardly_vary_have_hardly_any_effects(backend, labels, objective):
+    rng = np.random.default_rng(0)
+    X, task, y = rng.normal(size=(200, 3)), np.arange(200) % 5, labels(rng)
+    name = {"poisson": {"xgboost": "count:poisson", "lightgbm": "poisson"}}.get(objective)
+    name = name or {"xgboost": "binary:logistic", "lightgbm": "binary"}
+    options = {} if objective is None else {"objective": name[backend]}
+    two_stage = {"strategy": "two-stage", "split_score": "plain"}
+    for kind in ({"effort": "fast"}, *({**two_stage, "linear_effects": on} for on in LINEAR)):
+        options |= {"task": task, "backend": backend, "num_boost_round": 5}
+        model = mtboost.fit(X, y, **options, **kind)
+        found = model.predict(X, task=task)
+        assert np.isfinite(found).all()
+        assert np.abs(found - y.mean()).max() < 0.5
 
 
 # ---- columns as steps ----------------------------------------------------------------------------
@@ -497,7 +573,7 @@ def test_effects_of_survival_are_the_mode_of_their_posterior(
     def posterior(flat):
         own = flat.reshape(-1, n_effects)
         margins = (design * (own[0] + own[1:][task])).sum(axis=1)
-        prior = (own[0, 1:] ** 2).sum() / variances.of_slopes + (
+        prior = (own[0, 1:] ** 2 / variances.of_slopes).sum() + (
             own[1:] ** 2 / variances.by_level[0]
         ).sum()
         return negative_log_likelihood(objective, margins, time, is_event, strata) + 0.5 * prior
