@@ -53,6 +53,8 @@ def as_labels(
     if may_be_bounds:
         if labels.shape == (n_rows, 2):
             return labels
+        if labels.ndim == 2 and labels.shape[1] > 1:
+            raise _shape_error(labels, f"({n_rows},) or ({n_rows}, 2)", n_rows, argument)
         labels = _as_floats(labels, argument)
     if not multi_output:
         return _as_vector(labels, n_rows, argument)

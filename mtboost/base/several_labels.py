@@ -55,6 +55,32 @@ def names_of_labels(y: Any, of_array: LabelNames | None = None) -> LabelNames | 
     return tuple(found)
 
 
+def in_order_of_labels(argument: str, values: Any, names: LabelNames) -> Any:
+    """Return values of all labels of rows with their columns in the order of the labels.
+
+    Arrays, and columns of labels that have no names, are in that order already.
+
+    Raises
+    ------
+    DataError
+        Columns have other names than the labels.
+    """
+    shape: tuple[int, ...] = getattr(values, "shape", ())
+    found = getattr(values, "column_names", getattr(values, "columns", None))
+    if found is None or len(shape) != 2 or shape[1] != len(names) or len(names) == 1:
+        return values
+    own = names_of_labels(values)
+    assert own is not None
+    if set(own) == set(names):
+        return as_array(values)[:, [own.index(name) for name in names]]
+    if tuple(range(len(names))) in (names, own):  # positions, and no names
+        return values
+    raise DataError(
+        f"{argument} has {listed(own, 'column')}, and y {listed(names, 'label')}: "
+        "name them alike, or pass an array with the columns in the order of y."
+    )
+
+
 def values_and_known(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Return labels of any type as an array, and which of them are known."""
     values = as_array(y)
@@ -127,6 +153,8 @@ def label_rows(
             "out."
         )
     column, rows = np.nonzero(is_known.T)
+    weight = in_order_of_labels("weight", weight, names)
+    base_margin = in_order_of_labels("base_margin", base_margin, names)
     if weight is not None:
         is_of_labels = as_array(weight).shape == labels.shape and labels.shape[1] > 1
         weight = (

@@ -145,6 +145,12 @@ class Table:
         levels = [self.column(name) for name in columns_of(column)]
         if len(levels) == 1:
             return levels[0]
+        for name, level in zip(columns_of(column), levels, strict=True):
+            if level.dtype.kind in "mM":
+                raise DataError(
+                    f"Column {name!r} of the tasks has dtype {level.dtype}: labels must be int, "
+                    "str or bool."
+                )
         return list(zip(*(level.tolist() for level in levels), strict=True))
 
     def numbers(self, dtype: type[np.floating[Any]]) -> npt.NDArray[np.floating] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -276,6 +277,15 @@ class LightgbmBackend(Backend):
 
         stop.order = AFTER_QUITTING  # type: ignore[attr-defined]  # how LightGBM orders callbacks
         return stop
+
+    def unable_to_end(self, callback: Callable[..., None]) -> Callable[..., None]:
+        def called(env: lightgbm.callback.CallbackEnv) -> None:
+            with suppress(lightgbm.callback.EarlyStopException):
+                callback(env)
+
+        for name, default in (("order", 0), ("before_iteration", False)):
+            setattr(called, name, getattr(callback, name, default))
+        return called
 
     def empty_booster(self, table: Table, params: Params) -> lightgbm.Booster:
         row = Rows(

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from mtboost import _core
 from mtboost.base.arrays import Float32Array, Float64Array
 from mtboost.base.tasks import TaskSet
+from mtboost.errors import ParameterTypeError
 from mtboost.lightgbm import assemble, library
 from mtboost.lightgbm.bins import bin_matrix, threshold_of
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction, sample_by_gradient
@@ -211,7 +212,12 @@ class LightgbmGrowth(TaskGrowth):
         if objective is None:
             return self._gradients_of_loss(margins, self.n_rounds)
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
-        gradient, hessian = map(np.asarray, objective(prediction.copy(), data))
+        returned = objective(prediction.copy(), data)
+        if not isinstance(returned, tuple | list) or len(returned) != 2:
+            raise ParameterTypeError(
+                f"objective returned {type(returned).__name__}: it must return gradient, hessian."
+            )
+        gradient, hessian = map(np.asarray, returned)
         if gradient.shape == hessian.shape == (margins.size,):  # one class after the other
             gradient, hessian = (part.reshape(-1, len(margins)).T for part in (gradient, hessian))
         return self._pairs_of((gradient, hessian), margins, self.n_rounds)

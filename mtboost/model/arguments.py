@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeAlias
 from mtboost.base.checks import check_choice, check_count, check_switch, is_number
 from mtboost.base.task_tables import CommonFeatures
 from mtboost.base.task_weights import TaskWeight
-from mtboost.errors import ParameterError
+from mtboost.errors import ParameterError, ParameterTypeError
 from mtboost.metrics.metric import Metric
 from mtboost.model.sharing.effort import Effort, EffortOption, effort_of
 from mtboost.model.stages.settings import LinearOption
@@ -94,6 +94,10 @@ class Arguments:
         for name in ("calibrate", "intervals"):
             if check_switch(name, getattr(self, name)) and self.n_ensemble > 1:
                 raise ParameterError(_NOT_OF_MEANS[name])
+        if not isinstance(self.callbacks, list | tuple):
+            raise ParameterTypeError(
+                f"callbacks is a {type(self.callbacks).__name__}: pass a list of callbacks."
+            )
         effort = effort_of(self.effort)
         if self.eval_set is not None and self.validation != "random":
             raise ParameterError("validation and eval_set are both given: leave one of them out.")

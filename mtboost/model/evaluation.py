@@ -16,6 +16,7 @@ from mtboost.base.checks import check_count, check_seed
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import as_labels, as_weights
 from mtboost.base.queries import Queries, as_queries, check_queries, queries_of_tables
+from mtboost.base.several_labels import in_order_of_labels
 from mtboost.base.tables import Table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
@@ -33,6 +34,7 @@ from mtboost.model.estimates import (
 )
 from mtboost.model.intervals import predict_interval
 from mtboost.model.libraries import get_backend
+from mtboost.model.named_objectives import check_fits
 from mtboost.model.new_rows import NewRows, one_label_a_row
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.model.stages.settings import Settings
@@ -119,6 +121,9 @@ def evaluate(
         for metric in chosen:
             check_classes(metric, rows.y[own])
         options = {"are_classes": is_classification(objective)}
+        for metric in chosen:
+            if isinstance(metric, str):
+                check_fits(metric_or_scorer(metric, **options), objective, "metrics:")
         scores = [make_score(metric, n_bootstrap, seed, **options) for metric in chosen]
         result[task_name] = _row(objective, scores, rows, found, own)
         result[task_name] |= _interval_scores(rows, intervals, own)
@@ -334,6 +339,8 @@ def _predictions_of(other: Any, name: str, model: FittedTasks, rows: _Judged) ->
         return _checked(name, found, rows)
     is_known = rows.given.is_known
     if is_known is not None and np.shape(other)[:2] == is_known.shape:
+        assert rows.given.label_names is not None
+        other = in_order_of_labels(f"against[{name!r}]", other, rows.given.label_names)
         other = np.asarray(other).swapaxes(0, 1)[is_known.T]
     return _checked(name, other, rows)
 

@@ -61,6 +61,8 @@ class Fitted:
     params : mapping
     specific_params : mapping of task name to mapping
         See :class:`MultiTaskModel`.
+    callbacks : tuple of callbacks
+        The user's, of the common model; those that train the same on other rows cannot end it.
     """
 
     settings: Settings
@@ -75,14 +77,16 @@ class Fitted:
     shrinkage_factor: float | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     specific_params: Mapping[TaskName, Mapping[str, Any]] = field(default_factory=dict)
+    callbacks: tuple[Any, ...] = ()
 
     def on_rows(self, rows: Dataset) -> Fitted:
         """Train the same on other rows of the tasks; nothing is chosen anew."""
         settings = self.settings.on_rows(rows)
+        callbacks = tuple(map(settings.backend.unable_to_end, self.callbacks))
         if self.plan is not None:
-            common, specific = fit_plan(self.plan, rows)
+            common, specific = fit_plan(self.plan, rows, callbacks)
         else:
-            common = refit_common(settings, rows, self.common)
+            common = refit_common(settings, rows, self.common, callbacks)
             rounds = {task: model.n_rounds for task, model in self.validated.items()}
             specific = fit_specific(settings, rows, None, common, rounds)
         return replace(self, settings=settings, common=common, specific=specific, rows=rows)
@@ -140,6 +144,7 @@ def fitted_by_plan(
     common: CommonModel,
     specific: dict[TaskName, SpecificModel],
     rows: Dataset,
+    callbacks: tuple[Any, ...] = (),
 ) -> Fitted:
     """Return what has been trained on these rows as the plan says."""
     common_params, own_params = (
@@ -162,6 +167,7 @@ def fitted_by_plan(
             task: own_params if way in ("averaged", "independent") else continued
             for task, way in plan.sharing.items()
         },
+        callbacks,
     )
 
 

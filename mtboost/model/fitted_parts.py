@@ -260,7 +260,8 @@ class FittedParts:
         ----------
         task : task name, optional
             By default all: a booster with an output for each task, in the order of :attr:`tasks`,
-            and a last one for unknown tasks, which predicts as ``unknown_task="common"`` does.
+            and a last one for unknown tasks, which predicts as ``unknown_task="common"`` does, of
+            nested tasks those of unknown groups.
             Every row is predicted as if it were of every task. Tasks with the same splits share
             trees whose leaves hold a number for each of them. XGBoost has such trees, LightGBM has
             not. A model of one task has its output alone.

@@ -282,7 +282,9 @@ def fit(
         with `intervals`. Validation scores of the report are those before.
     callbacks : sequence of callbacks
         Further callbacks for the common model's ``xgboost.train`` or ``lightgbm.train``; with
-        ``strategy="auto"`` for that of the final model only.
+        ``strategy="auto"`` for that of the final model only. A model that is trained again with the
+        rounds found, on all rows or for `intervals` and `calibrate`, has them too; they cannot end
+        it.
     on_round : callable, optional
         Called after each round of the common model, if there are validation rows, with the number
         of rounds so far and a dict of task name to validation metric. An exception that it raises,
@@ -432,6 +434,7 @@ def fit_two_stages(
             train,
             params=settings.params,
             specific_params=dict.fromkeys(data.tasks, own),
+            callbacks=callbacks,
         )
         if valid is not None:
             _add_errors(fitted, train, valid)
@@ -472,7 +475,7 @@ def _fit_auto(
         if refit is False or (is_trained and not callbacks):
             trained, rows = None if callbacks else plan.common, folds.pairs[0][0]
         common, specific = fit_plan(plan, rows, callbacks, trained)
-    return fitted_by_plan(settings, plan, common, specific, rows)
+    return fitted_by_plan(settings, plan, common, specific, rows, callbacks)
 
 
 def _library_threads(settings: Settings, data: Dataset) -> AbstractContextManager[None]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_number, listed
 from mtboost.base.dataset import Dataset
-from mtboost.base.labels import as_labels, as_weights
+from mtboost.base.labels import as_labels, as_nonnegative
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError, UnsupportedError
@@ -95,7 +95,7 @@ def score_rows(
         means, scales = _means_and_scales(model, margins, name)
         scores = np.abs(labels - means) / scales
         if weight is not None:
-            scores = scores[as_weights(weight, table.n_rows) > 0]
+            scores = scores[as_nonnegative(weight, table.n_rows, argument="weight") > 0]
         found[name] = scores / _unit(model, name)
     return {name: own for name, own in found.items() if len(own)}
 

@@ -23,17 +23,11 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics.built_in import check_outputs
-from mtboost.metrics.metric import (
-    Metric,
-    is_of_bounds,
-    is_of_hazards,
-    is_of_queries,
-    is_of_survival,
-)
+from mtboost.metrics.metric import Metric
 from mtboost.metrics.scorers import metric_or_scorer
 from mtboost.model.arguments import Arguments, EvalMetric
 from mtboost.model.checked_rows import check_kind_of_rows
-from mtboost.model.named_objectives import names_of_objectives
+from mtboost.model.named_objectives import check_fits, names_of_objectives
 from mtboost.model.problem import Problem
 from mtboost.model.stages.mixed_objective import metrics_by_task
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
@@ -43,11 +37,8 @@ from mtboost.trees.feature_weights import PriorOption, read_importances
 from mtboost.trees.library_parameters import read_number
 from mtboost.trees.losses import (
     has_bounds,
-    has_hazards,
     is_classification,
     is_multiclass,
-    is_ranking,
-    is_survival,
 )
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
 from mtboost.trees.task_quitting import check_early_stopping_rounds, check_min_delta
@@ -200,23 +191,9 @@ def metric_of(
         has_classes=has_classes,
         levels=levels,
     )
-    fits = is_ranking(objective) == is_of_queries(metric)
-    fits &= is_survival(objective) == is_of_survival(metric)
-    fits &= not (is_of_hazards(metric) and has_bounds(objective))
-    fits &= not (is_of_bounds(metric) and has_hazards(objective))
-    if metric.name == "aft-nloglik" and fits:
+    check_fits(metric, objective, "eval_metric")
+    if metric.name == "aft-nloglik" and has_bounds(objective):
         return backend.default_metric(params)
-    if not fits and type(metric) is not Metric:
-        allowed = "a metric of rows"
-        if is_ranking(objective):
-            allowed = "'ndcg', 'ndcg@k'"
-        elif is_survival(objective):
-            own = "cox-nloglik" if has_hazards(objective) else "aft-nloglik"
-            allowed = f"{own!r}, 'concordance'"
-        raise ParameterError(
-            f"eval_metric {metric.name!r} does not fit objective={objective!r}: choose {allowed}, "
-            "or pass a Metric."
-        )
     return metric
 
 

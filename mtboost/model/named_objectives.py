@@ -14,9 +14,23 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
+from mtboost.metrics.metric import (
+    Metric,
+    is_of_bounds,
+    is_of_hazards,
+    is_of_queries,
+    is_of_survival,
+)
 from mtboost.model.stages.mixed_objective import objectives_by_task
 from mtboost.trees.backend import Backend
-from mtboost.trees.losses import is_classification, is_multiclass
+from mtboost.trees.losses import (
+    has_bounds,
+    has_hazards,
+    is_classification,
+    is_multiclass,
+    is_ranking,
+    is_survival,
+)
 
 #: More different whole numbers are rarely classes.
 _MOST_CLASSES = 20
@@ -24,6 +38,26 @@ _MOST_CLASSES = 20
 _LEAST_ROWS = 5
 
 Objective = str | Mapping[TaskName, str] | Callable[..., Any]
+
+
+def check_fits(metric: Metric, objective: object, argument: str) -> None:
+    """Raise ParameterError where a built-in metric judges other labels than the objective has."""
+    fits = is_ranking(objective) == is_of_queries(metric)
+    fits &= is_survival(objective) == is_of_survival(metric)
+    fits &= not (is_of_hazards(metric) and has_bounds(objective))
+    fits &= not (is_of_bounds(metric) and has_hazards(objective))
+    if fits or type(metric) is Metric:
+        return
+    allowed = "a metric of rows"
+    if is_ranking(objective):
+        allowed = "'ndcg', 'ndcg@k'"
+    elif is_survival(objective):
+        own = "cox-nloglik" if has_hazards(objective) else "aft-nloglik"
+        allowed = f"{own!r}, 'concordance'"
+    raise ParameterError(
+        f"{argument} {metric.name!r} does not fit objective={objective!r}: choose {allowed}, or "
+        "pass a Metric."
+    )
 
 
 def complete_objective(

@@ -14,8 +14,14 @@ from mtboost.base.arrays import as_array
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.dataset import Dataset
-from mtboost.base.labels import as_base_margin, as_labels, as_weights
-from mtboost.base.several_labels import label_rows, names_of_labels
+from mtboost.base.labels import (
+    as_base_margin,
+    as_labels,
+    as_nonnegative,
+    as_weights,
+    not_all_zero,
+)
+from mtboost.base.several_labels import LabelNames, label_rows, names_of_labels
 from mtboost.base.tables import Table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
@@ -38,6 +44,8 @@ class NewRows:
         As in :func:`mtboost.fit`.
     is_known : ndarray of bool, shape (n_rows, n_labels), optional
         Where the labels were, if rows had several: now they are one column after another.
+    label_names : tuple of str or int, optional
+        Names of these columns.
     """
 
     X: Any
@@ -46,6 +54,7 @@ class NewRows:
     weight: Any
     base_margin: Any
     is_known: npt.NDArray[np.bool_] | None = None
+    label_names: LabelNames | None = None
 
 
 def rows_by_task(
@@ -108,7 +117,7 @@ def one_label_a_row(
     of_codes = (own.tasks.names[code] for code in own.tasks.codes.tolist())
     task = np.fromiter(of_codes, object, len(own.rows))
     X = table.take(own.rows).native
-    return NewRows(X, own.y, task, own.weight, own.base_margin, own.is_known)
+    return NewRows(X, own.y, task, own.weight, own.base_margin, own.is_known, names)
 
 
 def check_known(model: FittedTasks, rows: Mapping[TaskName, object], remedy: str) -> None:
@@ -128,8 +137,17 @@ def as_dataset(model: FittedTasks, rows: dict[TaskName, RowsOfTask]) -> Dataset:
         columns = model.task_columns[name]
         table = columns.align(table)
         names = None if table.column_types else table.feature_names
-        parts.append(rows_of_new_task(model._stage, name, (table.native, *own), names, None))
-    return Dataset.stacked(parts)
+        y, weight, base_margin = own
+        of_task = rows_of_new_task(
+            model._stage, name, (table.native, y, None, base_margin), names, None
+        )
+        if weight is not None:  # in some tasks it may be 0 in every row
+            of_task.weight = as_nonnegative(weight, table.n_rows, argument="weight")
+        parts.append(of_task)
+    data = Dataset.stacked(parts)
+    if data.weight is not None:
+        not_all_zero(data.weight, "weight")
+    return data
 
 
 def with_levels(model: FittedTasks, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from mtboost.base.dataset import (
 )
 from mtboost.base.frames import Output, predictions_as
 from mtboost.base.labels import as_base_margin
-from mtboost.base.several_labels import label_codes
+from mtboost.base.several_labels import in_order_of_labels, label_codes
 from mtboost.base.tables import Table, coded, has_names
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet, nearest
@@ -166,6 +166,7 @@ class FittedTasks(FittedParts):
         """Return the margins of all labels of each row, given the codes of their tasks."""
         start: Any = [None] * codes.shape[1]
         if base_margin is not None:
+            base_margin = in_order_of_labels("base_margin", base_margin, self._labels)
             start = as_base_margin(base_margin, *codes.shape).reshape(codes.shape).T
         parts = [
             self._row_margins(table, each, begin)
@@ -343,6 +344,7 @@ class FittedTasks(FittedParts):
         except DataError as error:
             if not is_column(task) or task not in self.quit_round:
                 raise
+            task = task.item() if isinstance(task, np.generic) else task
             raise DataError(
                 f"{error} task names a column of X, or holds one label a row. For rows of one "
                 f"task pass X={{{task!r}: table}}."

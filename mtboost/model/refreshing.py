@@ -17,6 +17,7 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads, openmp_threads
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.model.checked_rows import check_rows
 from mtboost.model.new_rows import as_dataset, check_known, rows_by_task
@@ -68,6 +69,12 @@ def refreshed_parts(
     check_rows(model._library, data, model.objective, {**model.params, **outputs})
     if np.isinf(shrink):
         return {}
+    if not any(model.quit_round.values()) and model.common_trees.n_rounds:
+        warn_user(
+            "No task follows the common model, whose leaves the new rows therefore do not change: "
+            "unknown tasks are predicted as before. Where these matter, fit again on all rows; the "
+            "models of a mean can be refreshed one by one, and averaged again."
+        )
     n_threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
     with openmp_threads(n_threads):
         return _Refreshing(model, data, shrink, n_threads).parts()

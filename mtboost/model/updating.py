@@ -31,6 +31,7 @@ from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObje
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.library_parameters import Params
 from mtboost.trees.losses import is_multiclass
+from mtboost.trees.nesting import Nesting
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.pooling import PoolingOption
 from mtboost.trees.task_values import TaskValues
@@ -270,7 +271,12 @@ def _joined(model: FittedTasks, trees: CommonTrees, new: CommonTrees, n_rounds: 
     both = (trees.pooled, new.pooled)
     pooling = max(both, key=lambda own: (own.are_nested, own.pooling is not None)).pooling
     pooled = PooledTrees(pooling, [*first, *second], trees.pooled.mean_hessian)
-    return replace(trees, booster=together.load(), tasks=tasks, pooled=pooled)
+    descriptors = trees.descriptors
+    if descriptors is not None and pooled.are_nested and not trees.pooled.are_nested:
+        counts = [max(1, model.reports[task].n_rows) for task in trees.tasks]
+        descriptors = descriptors.with_groups(Nesting.of(tasks), np.array(counts))
+    booster = together.load()
+    return replace(trees, booster=booster, tasks=tasks, pooled=pooled, descriptors=descriptors)
 
 
 def _values(trees: CommonTrees, n_trees: int) -> list[TaskValues]:

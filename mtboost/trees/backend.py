@@ -231,6 +231,10 @@ class Backend(LibraryParameters):
         """A callback that ends a training after the round in which something holds."""
 
     @abc.abstractmethod
+    def unable_to_end(self, callback: Any) -> Any:
+        """The same callback, in a training whose number of rounds is known."""
+
+    @abc.abstractmethod
     def empty_booster(self, table: Table, params: Params) -> Any:
         """A booster for the columns of a table that adds nothing."""
 

@@ -18,7 +18,7 @@ from mtboost import _core
 from mtboost.base.arrays import FloatArray
 from mtboost.base.queries import check_queries, queries_from
 from mtboost.base.tasks import TaskSet
-from mtboost.errors import DataError, UnsupportedError
+from mtboost.errors import DataError, MtboostError, ParameterError, UnsupportedError
 
 Loss = _core.Loss | _core.LightgbmLoss
 Label = TypeVar("Label", bound=np.floating[Any])
@@ -129,6 +129,8 @@ def label_range(objective: object) -> tuple[float, float]:
     """Return the range of the means that an objective predicts."""
     if _is_one_of(objective, _LOG_LINK + _SURVIVAL):
         return 0.0, np.inf
+    if main_name(objective) == "reg:squaredlogerror":
+        return -1.0, np.inf
     return (0.0, 1.0) if _is_one_of(objective, _LOGISTIC) else (-np.inf, np.inf)
 
 
@@ -268,7 +270,9 @@ def make_lightgbm_loss(
         raise _unsupported(objective, error) from None
 
 
-def _unsupported(objective: str, error: ValueError) -> UnsupportedError:
+def _unsupported(objective: str, error: ValueError) -> MtboostError:
+    if "must be" in str(error):  # an option of the loss
+        return ParameterError(f"params of objective={objective!r}: {error}.")
     return UnsupportedError(
         f"objective={objective!r} is not supported: {error}. A function of your own is."
     )

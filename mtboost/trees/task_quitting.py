@@ -112,7 +112,8 @@ class TaskWatch(abc.ABC):
     @property
     def quit_round(self) -> dict[TaskName, int]:
         """Rounds of the common model that each task should use."""
-        assert self._tasks is not None
+        if self._tasks is None:  # another callback has ended training in the first round
+            return {}
         rounds = self._best.best_round
         if self._early_stopping_rounds is None:
             rounds = np.full_like(rounds, self._n_rounds)
@@ -125,7 +126,8 @@ class TaskWatch(abc.ABC):
     @property
     def history(self) -> dict[TaskName, npt.NDArray[np.float64]]:
         """The metric of each task after 0, 1, ... rounds."""
-        assert self._tasks is not None
+        if self._tasks is None:
+            return {}
         values = self._values[: self._n_recorded]
         return {name: values[:, code] for code, name in enumerate(self._tasks.names)}
 
@@ -143,7 +145,8 @@ class TaskWatch(abc.ABC):
     @property
     def left_after(self) -> dict[TaskName, int]:
         """Rounds after which a task took no more part; tasks that stayed to the end are missing."""
-        assert self._tasks is not None
+        if self._tasks is None:
+            return {}
         return {
             name: int(self._left_after[code])
             for code, name in enumerate(self._tasks.names)

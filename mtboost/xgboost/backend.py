@@ -35,7 +35,7 @@ from mtboost.trees.refreshed_leaves import LeafRule
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble, library, matrices
-from mtboost.xgboost.callbacks import InOrder, TaskSplit
+from mtboost.xgboost.callbacks import InOrder, TaskSplit, UnableToEnd
 from mtboost.xgboost.document import XgboostDocument, stacked
 from mtboost.xgboost.packed_models import pack_models, unpack_models
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
@@ -278,6 +278,11 @@ class XgboostBackend(Backend):
 
     def stop_if(self, is_over: Callable[[], bool]) -> xgboost.callback.TrainingCallback:
         return _Stop(is_over)
+
+    def unable_to_end(
+        self, callback: xgboost.callback.TrainingCallback
+    ) -> xgboost.callback.TrainingCallback:
+        return UnableToEnd(callback)
 
     def empty_booster(self, table: Table, params: Params) -> xgboost.Booster:
         row = matrices.quantile_matrix(

@@ -226,3 +226,18 @@ class InOrder(xgboost.callback.TrainingCallback):
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         return any(each.after_iteration(model, epoch, evals_log) for each in self._callbacks)
+
+
+class UnableToEnd(InOrder):
+    """A callback in a training whose number of rounds is known: it cannot end it."""
+
+    def __init__(self, callback: xgboost.callback.TrainingCallback) -> None:
+        super().__init__([callback])
+
+    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        super().before_iteration(model, epoch, evals_log)
+        return False
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        super().after_iteration(model, epoch, evals_log)
+        return False

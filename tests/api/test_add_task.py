@@ -204,3 +204,14 @@ def test_a_column_of_other_tasks_is_refused():
             "shop", frame(NEW, np.arange(150) % 2).replace({"shop": {0: "c", 1: "d"}}), NEW_Y
         )
     assert model.tasks == ("a", "b")
+
+
+def test_a_task_with_too_few_rows_for_a_split_says_so():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    options = {"strategy": "two-stage", "num_boost_round": 5, "backend": "lightgbm"}
+    model = mtboost.fit(X, X[:, 0], task=np.arange(400) % 3, **options)
+    model.add_task(9, X[:39], np.full(39, 10.0))
+    assert "smaller min_data_in_leaf" in model.report().loc[9, "why_no_specific"]
+    model.add_task(10, X[:39], np.full(39, 10.0), params={"min_data_in_leaf": 5})
+    assert model.predict(X[:39], task=[10] * 39).mean() > 5.0

@@ -339,7 +339,7 @@ def test_fit_changes_no_parameter():
         assert getattr(estimator, name) is value
     assert {name: parameters[name] for name in given} == given
     assert parameters["callbacks"][0].after_round.n_rounds == 0
-    assert estimator.callbacks_[0].after_round.n_rounds == 10
+    assert estimator.callbacks_[0].after_round.n_rounds == 2 * 10  # of the final model, too
 
 
 def test_nothing_is_printed_unless_asked_for(capfd):

@@ -284,3 +284,20 @@ def test_no_task_may_have_the_name_of_the_line_of_all_rows():
     model = mtboost.fit(X, X[:, 0], task=task, **options)
     with pytest.raises(DataError, match="A task is named 'all tasks', as is the line of all rows"):
         model.evaluate(X, X[:, 0], task=task)
+
+
+def test_metrics_of_other_labels_are_refused():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    times = np.where(rng.random(200) < 0.3, -1.0, 1.0) * np.exp(-X[:, 0])
+    fixed = {"strategy": "two-stage", "num_boost_round": 3}
+    cox = mtboost.fit(X, times, objective="survival:cox", **fixed)
+    with pytest.raises(ParameterError, match="metrics: 'rmse' does not fit .*'cox-nloglik'"):
+        cox.evaluate(X, times, metrics="rmse")
+    grades, query = np.arange(200) % 3, np.repeat(np.arange(20), 10)
+    ranker = mtboost.fit(X, grades, qid=query, objective="rank:ndcg", **fixed)
+    with pytest.raises(ParameterError, match="metrics: 'rmse' does not fit .*'ndcg'"):
+        ranker.evaluate(X, grades, qid=query, metrics=["rmse", "ndcg"])
+    numbers = mtboost.fit(X, X[:, 0], **fixed)
+    with pytest.raises(ParameterError, match="metrics: 'ndcg' does not fit"):
+        numbers.evaluate(X, X[:, 0], metrics="ndcg")

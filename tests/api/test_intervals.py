@@ -415,3 +415,40 @@ def test_too_few_scores_bound_nothing_and_say_so(model):
     with pytest.warns(UserWarning, match=r"infinite: alpha=0.1 needs more than 1 conformity"):
         bounds = few.predict_interval(X[:1], task=task[:1])
     np.testing.assert_array_equal(bounds, [[-np.inf, np.inf]])
+
+
+def test_a_task_whose_rows_have_no_weight_has_no_scores():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(106, 3))
+    task = np.where(np.arange(106) < 100, "big", "small")
+    y, weight = X[:, 0] + rng.normal(size=106), np.ones(106)
+    weight[100:] = 0.0
+    options = {"task": task, "strategy": "two-stage", "num_boost_round": 5, "weight": weight}
+    model = mtboost.fit(X, y, intervals=True, **options)
+    assert set(model.conformity_scores) == {"big"}
+    again = model.conformalize(X, y, task=task, weight=weight)
+    assert set(again.conformity_scores) == {"big"}
+    held_out = (X, y, task, weight)
+    assert set(mtboost.fit(X, y, eval_set=held_out, intervals=True, **options).conformity_scores)
+    for change in (model.refresh, model.update):
+        changed = change(X, y, task=task, weight=weight)
+        assert np.isfinite(changed.predict(X, task=task)).all()
+        with pytest.raises(DataError, match="weight is zero in every row"):
+            change(X, y, task=task, weight=np.zeros(106))
+
+
+def test_bounds_of_squared_log_errors_are_amounts():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    y = 3.0 * np.abs(X[:, 0] + 0.5 * rng.normal(size=400)) + 0.1
+    task = np.arange(400) % 3
+    model = mtboost.fit(
+        X,
+        y,
+        task=task,
+        objective="reg:squaredlogerror",
+        intervals=True,
+        strategy="two-stage",
+        num_boost_round=10,
+    )
+    assert model.predict_interval(X, task=task, alpha=0.2).min() >= -1.0

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """More rounds on new rows, and tasks that leave a model or are learned anew."""
 
+import pickle
+
 import lightgbm
 import numpy as np
 import pandas as pd
@@ -328,3 +330,36 @@ def test_columns_of_a_task_may_have_another_order(library, variant, orders):
         np.mean((own.predict(X)["y"] - later[1]["y"]) ** 2) for own in (model, updated)
     )
     assert after < 0.7 * before
+
+
+def test_groups_are_described_when_new_rounds_are_nested():
+    """The first rounds have no leaf values of groups, and their nodes separate described tasks."""
+    rng = np.random.default_rng(0)
+    store = np.arange(400) % 16
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] + rng.normal(size=16)[store] + 0.3 * rng.normal(size=400)
+    names = list(zip((store % 4).tolist(), store.tolist(), strict=True))
+    model = mtboost.fit(
+        X,
+        y,
+        task=names,
+        strategy="two-stage",
+        split_score="plain",
+        task_splits="descriptors",
+        num_boost_round=10,
+    ).update(X, y, task=names, rounds=4, validation_fraction=0)
+    unknown = [(region, 99) for region, _ in names]
+    expected = model.predict(X, task=unknown, unknown_task="common")
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X, task=unknown, unknown_task="common"), expected)
+    model.add_task((1, 44), X, y)
+    assert np.isfinite(model.predict(X, task=[(1, 44)] * 400)).all()
+
+
+def test_refresh_says_where_unknown_tasks_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(200, 3)), np.arange(200) % 4
+    options = {"task": task, "strategy": "two-stage", "num_boost_round": 5}
+    mean = mtboost.fit(X, X[:, 0], n_ensemble=2, **options)
+    with pytest.warns(UserWarning, match="unknown tasks are predicted as before"):
+        mean.refresh(X, X[:, 0] + 5.0, task=task)

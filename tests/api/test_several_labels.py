@@ -272,3 +272,41 @@ def test_a_model_of_one_label_refuses_several():
     model = mtboost.fit(X, Y["late"], task=STORE, strategy="two-stage", **FEW)
     with pytest.raises(DataError, match="fitted with one"):
         model.evaluate(X, Y, task=STORE)
+
+
+def test_weights_margins_and_predictions_have_their_labels_by_name():
+    rng = np.random.default_rng(5)
+    names, turned = ["cost", "delay"], ["delay", "cost"]
+    table = rng.normal(size=(120, 2))
+    labels = pd.DataFrame(table + rng.normal(size=(120, 2)), columns=names)
+    weight = pd.DataFrame({"cost": (np.arange(120) < 60) * 1.0, "delay": np.ones(120)})
+    start = pd.DataFrame(5.0 * rng.normal(size=(120, 2)), columns=names)
+    options = {"strategy": "two-stage", "num_boost_round": 5, "validation_fraction": 0}
+    model = mtboost.fit(table, labels, weight=weight, base_margin=start, **options)
+    other = mtboost.fit(table, labels, weight=weight[turned], base_margin=start[turned], **options)
+    expected = model.predict(table, base_margin=start)
+    for each in (model, other):
+        found = each.predict(table, base_margin=start[turned])
+        np.testing.assert_array_equal(found, expected)
+    own = pd.DataFrame(expected, columns=names)
+    judged = model.evaluate(
+        table,
+        labels[turned],
+        weight=weight,
+        base_margin=start,
+        metrics="rmse",
+        against={"itself": own[turned], "as an array": own[turned].to_numpy()},
+    )
+    for name in ("itself", "as an array"):
+        np.testing.assert_allclose(judged[f"rmse gain over {name}"], 0.0, atol=1e-12)
+    by_array = mtboost.fit(table, labels.to_numpy(), weight=weight.to_numpy(), **options)
+    named = mtboost.fit(table, labels.to_numpy(), weight=weight, **options)  # labels have no names
+    np.testing.assert_array_equal(by_array.predict(table), named.predict(table))
+    wrong = weight.rename(columns={"cost": "price"})
+    with pytest.raises(DataError, match="weight has columns 'price', 'delay', and y labels"):
+        mtboost.fit(table, labels, weight=wrong, **options)
+    with pytest.raises(DataError, match="base_margin has columns"):
+        model.predict(table, base_margin=start.rename(columns={"cost": "price"}))
+    of_others = own.rename(columns={"cost": "price"})
+    with pytest.raises(DataError, match=r"against\['other'\] has columns"):
+        model.evaluate(table, labels, against={"other": of_others}, base_margin=start)

@@ -69,3 +69,11 @@ def test_estimators_predict_arrays_after_frames(make, y, task):
     expected = make().set_params(task="shop").fit(FRAME, y).predict(FRAME)
     np.testing.assert_array_equal(estimator.predict(FRAME), expected)
     np.testing.assert_array_equal(estimator.predict(FRAME.to_numpy()), expected)
+
+
+def test_dates_are_no_labels_of_nested_tasks():
+    table = pd.DataFrame({"a": np.arange(6.0), "day": pd.date_range("2026-01-01", periods=6)})
+    table["shop"] = np.arange(6) % 2
+    for task in ("day", ["day", "shop"]):
+        with pytest.raises(DataError, match="dtype datetime64.*int, str or bool"):
+            mtboost.fit(table, np.arange(6.0), task=task)

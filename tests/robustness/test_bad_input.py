@@ -965,3 +965,18 @@ def test_versions_without_a_split_gradient_are_refused(monkeypatch, found):
     monkeypatch.setattr(xgboost, "__version__", found)
     with pytest.raises(UnsupportedError, match=rf"XGBoost 3.2, found {found}.*pip install"):
         mtboost.xgboost.ProjectedObjective()
+
+
+def test_values_of_an_objective_are_refused_as_values():
+    with pytest.raises(ParameterError, match="huber_slope must be positive"):
+        fit(objective="reg:pseudohubererror", params={"huber_slope": 0})
+
+
+def test_an_objective_of_the_user_returns_a_pair():
+    with pytest.raises(TypeError, match="must return gradient, hessian"):
+        fit(LIBRARIES["lightgbm"], objective=lambda margins, data: 3)
+
+
+def test_bounds_of_times_have_two_columns():
+    with pytest.raises(DataError, match=r"\(200,\) or \(200, 2\)"):
+        fit(y=np.ones((N, 3)), objective="survival:aft")

@@ -390,6 +390,6 @@ def test_one_task_split_serves_matrices_of_the_same_rows():
 def test_a_callback_of_fit_serves_twice(library):
     rounds = []
     keep = library.callback(rounds.append)
-    one, other = (fit(library=library, callbacks=[keep]) for _ in range(2))
+    one, other = (fit(library=library, callbacks=[keep], refit=False) for _ in range(2))
     assert_equal_models(other, one, X, CODES)
     assert rounds == 2 * list(range(1, 1 + library.n_rounds(one.common)))

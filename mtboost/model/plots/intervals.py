@@ -27,6 +27,7 @@ from mtboost.model.plots.drawing import (
 from mtboost.model.plots.rows import (
     LabelledRows,
     check_one_output,
+    check_scale_of_labels,
     encoded,
     fitted,
     labelled_rows,
@@ -121,7 +122,7 @@ def plot_intervals(
     MissingDependencyError
         matplotlib is not installed.
     UnsupportedError
-        The model has several classes.
+        The model has several classes, ranks rows or predicts times.
     DataError, ParameterError, TypeError
         The model has no conformity scores, rows do not fit it, a task is unknown, or `model` is not
         a fitted model.
@@ -145,6 +146,7 @@ def plot_intervals(
     check_count("max_rows", max_rows, low=1)
     own = fitted(model)
     check_one_output(own, "plot_intervals()")
+    check_scale_of_labels(own, "plot_intervals()")
     rows = labelled_rows(own, X, encoded(model, y), task, None, base_margin)
     sizes = {name: len(part.y) for name, part in rows.items()}
     shown = chosen_tasks(tasks, rows, sizes, max_tasks)

@@ -134,18 +134,20 @@ def fit_common(
     )
 
 
-def refit_common(settings: Settings, data: Dataset, common: CommonModel) -> CommonModel:
+def refit_common(
+    settings: Settings, data: Dataset, common: CommonModel, callbacks: tuple[Any, ...] = ()
+) -> CommonModel:
     """Grow it again on more rows, each task leaving after the round found before."""
     if settings.team is not None:
         alone = replace(settings, team=None)
         data = data.with_task_names(settings.team.tasks)
-        return settings.team.call(partial(refit_common, alone, data, common))
-    quit_at = settings.backend.quit_at(common.left_after)
+        return settings.team.call(partial(refit_common, alone, data, common, callbacks))
+    callbacks = (*callbacks, settings.backend.quit_at(common.left_after))
     added = _added_columns(settings, data)
     linear, data, _ = _after_linear_effects(settings, data, None, None)
     matrix = _common_matrix(settings, data, added)
     n_rounds = common.trees.n_rounds - common.trees.n_linear
-    trees = _train_common(settings, data, matrix, added, n_rounds, (quit_at,), linear)
+    trees = _train_common(settings, data, matrix, added, n_rounds, callbacks, linear)
     return CommonModel(trees, common.quit_round, common.left_after, common.history)
 
 

@@ -398,6 +398,9 @@ def _best_rounds(
     if best:
         return SpecificModel(trees, best, history, "")
     reason = "no improvement on its validation rows"
+    params = {**settings.params, **settings.specific_params}
+    if settings.backend.have_no_splits(params, data.tasks.counts[[data.tasks.code(task)]]).all():
+        reason = "too few rows for a split: a smaller min_data_in_leaf in params allows one"
     if best is None:
         reason = f"{settings.metric.name} is undefined on its validation rows"
     return _no_model(settings, data, task, reason, history)
