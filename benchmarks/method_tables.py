@@ -117,6 +117,26 @@ def nested_leaves() -> str:
     return _nested("nested leaves", "flat leaves")
 
 
+def nested_by_tasks() -> str:
+    """RMSE of new tasks where whole tasks choose the settings, and of rows that choose them."""
+    nested, flat, peer = (
+        f"{name}, by tasks" for name in ("fit nested", "fit flat", "GPBoost nested")
+    )
+    methods = (nested, flat, "fit nested", peer, "GPBoost nested")
+
+    def rows() -> Iterator[list[str]]:
+        for data, by_seed in _rmse_by_seed(methods):
+            means = [f"{by_seed[method].mean():.3f}" for method in methods]
+            others = (flat, "fit nested", peer, "GPBoost nested")
+            gains = [gain(by_seed[other] - by_seed[nested], 3) for other in others]
+            yield [data, str(len(by_seed)), *means, *gains]
+
+    head = ["data", "seeds", *methods]
+    return table(
+        [*head, "gain over flat", "over rows", "over GPBoost", "over GPBoost by rows"], rows()
+    )
+
+
 def nested_signs() -> str:
     """In how many seeds nested tasks are better than flat ones and than random intercepts."""
     methods = ("fit nested", "fit flat", "GPBoost nested")
@@ -434,6 +454,7 @@ TABLES = (
     intervals_two_stage,
     nested_tasks,
     nested_leaves,
+    nested_by_tasks,
     nested_signs,
     quantiles,
     ranking,

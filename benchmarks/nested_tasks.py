@@ -23,7 +23,7 @@ two later than the others:
 - ``children``: 1721 children of 60 schools, two to six years each.
 
 With ", new tasks" after the name of a real set a quarter of its tasks, drawn by the seed, has no
-training rows.
+training rows. Methods "by tasks" find their settings on whole tasks that are held out.
 
     python benchmarks/nested_tasks.py --out results.jsonl [--data FOLDER] [--seeds 10]
     python benchmarks/nested_tasks.py --out results.jsonl --table
@@ -185,8 +185,12 @@ METHODS: dict[str, Method] = {
     "flat, estimated": with_mtboost(False, pooling="auto", **LEAVES),
     "fit nested": with_mtboost(True),
     "fit flat": with_mtboost(False),
+    "fit nested, by tasks": with_mtboost(True, validation="tasks"),
+    "fit flat, by tasks": with_mtboost(False, validation="tasks"),
     "GPBoost nested": gpboost(is_nested=True),
     "GPBoost flat": gpboost(),
+    "GPBoost nested, by tasks": gpboost(is_nested=True, is_by_tasks=True),
+    "GPBoost flat, by tasks": gpboost(is_by_tasks=True),
 }
 
 

@@ -101,10 +101,11 @@ def _fit_linear(train: Rows, penalty: float, share: float) -> Callable[[Rows], F
 # ---- GPBoost -------------------------------------------------------------------------------------
 
 
-def gpboost(has_slopes: bool = False, is_nested: bool = False) -> Method:
+def gpboost(has_slopes: bool = False, is_nested: bool = False, is_by_tasks: bool = False) -> Method:
     """Boosted trees with a random intercept of each task (Sigrist, 2022), or with random slopes.
 
-    Nested tasks may have a random intercept of their region too.
+    Nested tasks may have a random intercept of their region too. Depth and rounds are chosen by
+    rows of known tasks, or `is_by_tasks` by whole tasks.
 
     Slopes are those of the two columns that correlate most with the label. They take so long that
     they keep the high learning rate, and the depth is that chosen with intercepts alone.
@@ -112,7 +113,7 @@ def gpboost(has_slopes: bool = False, is_nested: bool = False) -> Method:
 
     def method(train: Rows, seed: int, budget: Budget) -> Fitted:
         budget = replace(budget, threads=1)  # a second one took ten times as long on few rows
-        inner, valid = train.inner(seed)
+        inner, valid = train.inner_tasks(seed) if is_by_tasks else train.inner(seed)
         models = _GPBoost.of_rows(inner, seed, is_nested)
 
         def stop_early(depth: int, with_slopes: bool, budget: Budget) -> tuple[float, int]:

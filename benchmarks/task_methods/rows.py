@@ -107,6 +107,11 @@ class Rows:
         """Rows to train on and to choose by, the same for every method."""
         return self.split(0.2, seed + 1000)
 
+    def inner_tasks(self, seed: int) -> tuple[Rows, Rows]:
+        """The same, whole tasks: to choose by how well new ones are predicted."""
+        is_held_out = _some_of_each(0.2, np.zeros_like(self.task), self.task, seed + 1000)
+        return self.take(~is_held_out), self.take(is_held_out)
+
 
 def _some_of_each(
     part: float, stratum: Indices, group: Indices, seed: int, at_least: int = 0

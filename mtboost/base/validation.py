@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -75,7 +75,8 @@ def validation_data(data: Dataset, eval_set: Sequence[Any], feature_names: Any) 
         warn_user(
             f"eval_set has rows of {listed(unknown, 'task')}, without training rows: they follow "
             "the common model, and decide nothing. model.evaluate(..., unknown_task='common') "
-            "shows how well it predicts them.",
+            "shows how well it predicts them, and validation='tasks' in place of eval_set chooses "
+            "what predicts new tasks best.",
         )
     return valid
 
@@ -86,9 +87,17 @@ class Folds:
 
     One pair where rows are held out or the user's own; several where each row is held out in turn.
     All pairs have the same training tasks.
+
+    Attributes
+    ----------
+    pairs : tuple of (Dataset, Dataset)
+    are_new_tasks : bool
+        Whether the rows to judge by are all rows of their tasks, which have no weight in training:
+        such a task is predicted as a new one.
     """
 
     pairs: tuple[tuple[Dataset, Dataset], ...]
+    are_new_tasks: bool = False
 
     @property
     def tasks(self) -> TaskSet:
@@ -171,7 +180,7 @@ class Folds:
                 pairs.append((train, valid))
             elif valid.weight.any():
                 pairs.append((train, valid.take(np.flatnonzero(valid.weight))))
-        return Folds(tuple(pairs)) if pairs else None
+        return replace(self, pairs=tuple(pairs)) if pairs else None
 
     def with_positives(self, weight: float, tasks: Collection[TaskName] | None = None) -> Folds:
         """Return the same with a factor on the weight of positive validation rows.
@@ -190,22 +199,22 @@ class Folds:
                 is_positive = is_positive & is_own[valid.tasks.codes]
             weighted.weight = own * np.where(is_positive, weight, 1.0)
             pairs.append((train, weighted))
-        return Folds(tuple(pairs))
+        return replace(self, pairs=tuple(pairs))
 
     def of_tasks(self, tasks: Collection[TaskName]) -> Folds:
         """Return the rows of some tasks; pairs without validation rows of them are left out."""
-        pairs = self.judged_by(tasks).pairs
-        return Folds(tuple((train.of_tasks(tasks), valid) for train, valid in pairs))
+        judged = self.judged_by(tasks)
+        pairs = tuple((train.of_tasks(tasks), valid) for train, valid in judged.pairs)
+        return replace(self, pairs=pairs)
 
     def judged_by(self, tasks: Collection[TaskName]) -> Folds:
         """Return all training rows, and the validation rows of some tasks, where there are any."""
-        return Folds(
-            tuple(
-                (train, valid.of_tasks(tasks))
-                for train, valid in self.pairs
-                if not set(valid.tasks).isdisjoint(tasks)
-            )
+        pairs = tuple(
+            (train, valid.of_tasks(tasks))
+            for train, valid in self.pairs
+            if not set(valid.tasks).isdisjoint(tasks)
         )
+        return replace(self, pairs=pairs)
 
 
 def hold_out(
@@ -317,27 +326,86 @@ def split_by(data: Dataset, splitter: Any, classes: bool | npt.NDArray[np.bool_]
         splits = [[given[np.asarray(part)] for part in split] for split in splits]
     if data.label_names is not None or not hasattr(splitter, "split"):
         splits = [[data.rows_of_given(part) for part in split] for split in splits]
-    pairs: list[tuple[Dataset, Dataset]] = []
-    for train_rows, valid_rows in splits:
-        if data.queries is not None:
-            both = np.intersect1d(data.queries[train_rows], data.queries[valid_rows])
-            if len(both):
-                raise DataError(
-                    f"validation separates the rows of {len(both)} queries in split {len(pairs)}: "
-                    "hold out whole queries, as GroupKFold() does, whose groups are the queries."
-                )
-        train = data.take(np.sort(np.asarray(train_rows)))
+    found = [(np.sort(np.asarray(train)), np.sort(np.asarray(valid))) for train, valid in splits]
+    if not found:
+        raise DataError("validation gives no split: it must hold out rows at least once.")
+    pairs = [(data.take(train), data.take(valid)) for train, valid in found]
+    for number, (train_rows, valid_rows) in enumerate(found):
+        if data.queries is None:
+            continue
+        both = np.intersect1d(data.queries[train_rows], data.queries[valid_rows])
+        if len(both):
+            raise DataError(
+                f"validation separates the rows of {len(both)} queries in split {number}: hold out "
+                "whole queries, as GroupKFold() does, whose groups are the queries."
+            )
+    if all(set(train.tasks).isdisjoint(valid.tasks) for train, valid in pairs):
+        return _new_tasks(data, found)
+    for number, (train, _) in enumerate(pairs):
         absent = [task for task in data.tasks if task not in train.tasks]
         if absent:
             raise DataError(
                 f"validation leaves {listed(absent, 'task')} without training rows in split "
-                f"{len(pairs)}: split the rows of each task, or evaluate new tasks by "
-                "cross_validate(...) with unknown_task='common'."
+                f"{number}: split the rows of each task, or hold out whole tasks only, as "
+                "GroupKFold() does, in every split."
             )
-        pairs.append((train, data.take(np.sort(np.asarray(valid_rows)))))
-    if not pairs:
-        raise DataError("validation gives no split: it must hold out rows at least once.")
     return Folds(tuple(pairs))
+
+
+def hold_out_tasks(
+    data: Dataset, n_folds: int, n_held_out: int, fraction: float | None, seed: int
+) -> Folds:
+    """Hold out all rows of some tasks: of nested tasks the same part of each group's.
+
+    Of rows with several labels, the tasks of the rows are held out with all of them.
+
+    Parameters
+    ----------
+    data : Dataset
+    n_folds : int
+        Parts of the tasks; not more than there are tasks.
+    n_held_out : int
+        Number of the parts that are held out, one after the other.
+    fraction : float, optional
+        Part of the tasks that is held out once, in place of these.
+    seed : int
+
+    Returns
+    -------
+    Folds
+        In which these tasks have no weight in training.
+    """
+    rng = np.random.default_rng(seed)
+    units: list[Any] = list(data.tasks.names)
+    if data.label_names is not None:
+        units = [name[1:] if isinstance(name, tuple) else name for name in units]
+    names = list(dict.fromkeys(units))
+    groups = [name[:-1] if isinstance(name, tuple) else () for name in names]
+    outer = {group: place for place, group in enumerate(dict.fromkeys(groups))}
+    of_groups = rng.permutation(len(outer))[[outer[group] for group in groups]]
+    order = np.lexsort((rng.random(len(names)), of_groups))
+    if fraction is None:
+        parts = [order[first::n_folds] for first in range(min(n_folds, len(names)))][:n_held_out]
+    else:
+        n = min(max(1, round(fraction * len(names))), len(names) - 1)
+        parts = [order[np.floor((np.arange(n) + 0.5) * (len(names) / n)).astype(np.int64)]]
+    places = {name: place for place, name in enumerate(names)}
+    codes = np.array([places[unit] for unit in units])[data.tasks.codes]
+    are_held_out = [np.isin(codes, part) for part in parts]
+    return _new_tasks(data, [(np.flatnonzero(~own), np.flatnonzero(own)) for own in are_held_out])
+
+
+def _new_tasks(
+    data: Dataset, splits: Sequence[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
+) -> Folds:
+    """Return all rows, of which only those to train on have weight, and those held out."""
+    pairs = []
+    for train_rows, valid_rows in splits:
+        train = copy.copy(data)
+        train.weight = np.zeros(data.n_rows)
+        train.weight[train_rows] = 1.0 if data.weight is None else data.weight[train_rows]
+        pairs.append((train, data.take(valid_rows)))
+    return Folds(tuple(pairs), are_new_tasks=True)
 
 
 def cross_validation(

@@ -244,7 +244,8 @@ def _refused(arguments: Arguments) -> dict[str, bool]:
         "intervals": arguments.intervals,
         "calibrate": arguments.calibrate,
         "n_ensemble": arguments.n_ensemble != 1,
-        "validation": not isinstance(arguments.validation, str),
+        "validation": not isinstance(arguments.validation, str) or arguments.validation == "tasks",
+        "task": isinstance(arguments.task, list | tuple),
         "time": not isinstance(arguments.time, str | None),
         "refit": arguments.is_auto and arguments.refit is False,
     }

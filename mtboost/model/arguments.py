@@ -25,7 +25,7 @@ OneMetric: TypeAlias = "str | Metric | Callable[..., Any]"
 EvalMetric: TypeAlias = "OneMetric | Sequence[OneMetric] | Mapping[Any, OneMetric] | None"
 TaskSplits: TypeAlias = "bool | float | Literal['descriptors']"
 #: How validation rows are held out: by name, or by a splitter of scikit-learn.
-Validation: TypeAlias = Literal["random", "stratified", "last"] | Any
+Validation: TypeAlias = Literal["random", "stratified", "last", "tasks"] | Any
 #: Rows that are drawn: another draw is as good.
 DRAWN = ("random", "stratified")
 

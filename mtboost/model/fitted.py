@@ -206,6 +206,8 @@ def add_held_out(
     """
     validation = arguments.validation
     may_draw = arguments.eval_set is None and isinstance(validation, str) and validation in DRAWN
+    if folds and folds.are_new_tasks:  # they say nothing of tasks that are known
+        folds, may_draw = None, True
     rows_for = partial(_held_out, fitted, model, folds, data, arguments.seed if may_draw else None)
     if arguments.intervals:
         model.conformity_scores = _held_out_scores(rows_for("intervals"))

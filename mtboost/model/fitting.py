@@ -220,16 +220,19 @@ def fit(
         rows have been held out, or all
         (docs/strategies.md). With 0 every task uses all rounds of the common model and none gets a
         specific model.
-    validation : {"random", "stratified", "last"}, or splitter of scikit-learn, default="random"
+    validation : {"random", "stratified", "last", "tasks"} or splitter, default="random"
         Which rows are held out without `eval_set`: random ones of each task, or with ``"last"``
         those of each task with the latest `time`, so that the model is chosen by how well it
         predicts later rows. ``"stratified"`` draws the same fraction of each class in each task, as
         the two-stage strategy always does; ``strategy="auto"`` then underestimates how uncertain
         the base rates of small tasks are (docs/strategies.md).
-        ``"last"`` never uses folds, which would train on rows later than the validation rows. A
-        splitter, such as ``TimeSeriesSplit()``, has a method ``split(X, y, groups)``, where groups
-        are the tasks; in each split every task needs training rows. The two-stage strategy accepts
-        one split only.
+        ``"last"`` never uses folds, which would train on rows later than the validation rows.
+        ``"tasks"`` holds out whole tasks, so that the model is chosen by how well it predicts new
+        ones (``unknown_task="common"``): all tasks then use the common model, whose nodes do not
+        separate tasks, and `validation_fraction` is a part of the tasks. A splitter, such as
+        ``TimeSeriesSplit()``, has a method ``split(X, y, groups)``, where groups are the tasks; in
+        each split either every task needs training rows, or whole tasks are held out, as by
+        ``GroupKFold()``. The two-stage strategy accepts one split only, and no whole tasks.
     time : str, array-like of shape (n_rows,), or mapping of task name to array-like, optional
         For ``validation="last"``: the time of each row, as dates, numbers or text that sorts; or a
         column of the data frame `X`, which is then not used as a feature. Rows of equal time stay

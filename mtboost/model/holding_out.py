@@ -3,16 +3,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checks import check_choice
+from mtboost.base.checks import check_choice, check_number
 from mtboost.base.dataset import Dataset
 from mtboost.base.shared_rows import shared_rows
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
-from mtboost.base.validation import Folds, cross_validation, hold_out, hold_out_last, split_by
+from mtboost.base.validation import (
+    Folds,
+    cross_validation,
+    hold_out,
+    hold_out_last,
+    hold_out_tasks,
+    split_by,
+)
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.arguments import DRAWN, Arguments
 from mtboost.model.checked_rows import check_rows
@@ -25,6 +33,8 @@ from mtboost.model.stages.settings import Settings
 # Distinct rows that are held out, a fifth of all at a time, unless there are many rows in all.
 _ENOUGH_ROWS = 2000
 _MANY_ROWS = 10_000
+# The same for tasks that are held out as new ones.
+_ENOUGH_TASKS = 100
 N_FOLDS = 5
 
 
@@ -70,7 +80,10 @@ def _hold_out(problem: Problem, arguments: Arguments) -> Folds | None:
         data.groups = shared
     if not isinstance(validation, str):
         return _by_splitter(problem, arguments, classes, shared)
-    check_choice("validation", validation, (*DRAWN, "last"), besides="a splitter of scikit-learn")
+    choices = (*DRAWN, "last", "tasks")
+    check_choice("validation", validation, choices, besides="a splitter of scikit-learn")
+    if validation == "tasks":
+        return _whole_tasks(problem, arguments)
     by_class = validation == "stratified" or not arguments.is_auto
     if arguments.is_auto and isinstance(fraction, str) and fraction == "auto":
         n_distinct = data.n_rows if shared is None else len(np.unique(shared))
@@ -105,12 +118,62 @@ def _by_splitter(
     if data.queries is None and shared is None:
         data.groups = np.arange(data.n_rows)  # the splitter may hold out a row several times
     split = split_by(data, arguments.validation, classes)
+    if split.are_new_tasks:
+        _check_can_be_new(problem, arguments)
     if len(split.pairs) > 1 and not arguments.is_auto:
         raise ParameterError(
             f"validation gives {len(split.pairs)} splits, but strategy='two-stage' holds out "
             "once: pass a splitter with n_splits=1, or strategy='auto'."
         )
     return split
+
+
+def _whole_tasks(problem: Problem, arguments: Arguments) -> Folds:
+    """Return folds of whole tasks, as many as there are enough tasks in."""
+    _check_can_be_new(problem, arguments)
+    data, fraction = problem.data, arguments.validation_fraction
+    has_labels_alone = data.label_names is not None and data.tasks.n_levels == 1
+    if has_labels_alone or data.tasks.n_tasks == 1:
+        raise ParameterError(
+            "validation='tasks' holds out whole tasks, and the rows have one task only: pass "
+            "task=, or leave out validation."
+        )
+    if fraction != "auto":
+        fraction = check_number(
+            "validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'"
+        )
+        if not fraction:
+            raise _no_validation_rows(fraction)
+        return hold_out_tasks(data, 1, 1, fraction, arguments.seed)
+    n_held_out = min(N_FOLDS, -(-_ENOUGH_TASKS * N_FOLDS // data.tasks.n_tasks))
+    if arguments.refit is False:
+        n_held_out = 1
+    return hold_out_tasks(data, N_FOLDS, n_held_out, None, arguments.seed)
+
+
+def _check_can_be_new(problem: Problem, arguments: Arguments) -> None:
+    """Raise ParameterError where an argument is of no use for tasks that are held out as new."""
+    if not arguments.is_auto:
+        raise ParameterError(
+            "validation holds out whole tasks, which strategy='two-stage' cannot judge by: it asks "
+            "the validation rows of each task when the task should quit. Use strategy='auto'."
+        )
+    if isinstance(problem.objective, Mapping):
+        raise ParameterError(
+            "validation holds out whole tasks, and each task has an objective: a new task has "
+            "none, and no start score. Give one objective, or leave validation out."
+        )
+    given = {
+        "task_splits": arguments.task_splits is not None and arguments.task_splits is not False,
+        "specific_params": bool(arguments.specific_params),
+        "feature_prior": arguments.feature_prior is not None,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise ParameterError(
+                f"validation holds out whole tasks, and {name} is given, which is learned from the "
+                "rows of a task and says nothing of new ones: leave one of them out."
+            )
 
 
 def _no_validation_rows(fraction: float | Literal["auto"]) -> ParameterError:

@@ -22,6 +22,7 @@ from mtboost.trees.losses import is_classification, is_multiclass
 # of them (benchmarks/validation_rows.py, 20 draws).
 _FEW_ROWS = 20
 _FEW_OF_A_CLASS = 10
+_NEW_TASKS = "tasks are held out as new ones, which have the common model alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +115,22 @@ def task_reports(
     Of held-out rows they count the others as the task's; if each was held out once, all.
     """
     n_valid = n_valid_positives = np.zeros(data.tasks.n_tasks, np.int64)
+    are_new = folds is not None and folds.are_new_tasks
+    without_rows: set[TaskName] = set()  # to train on
     if folds:
         codes = folds.valid_codes(data.tasks)
         n_valid = np.bincount(codes, minlength=data.tasks.n_tasks)
         positive = np.concatenate([valid.numbers() > 0 for _, valid in folds.pairs])
         n_valid_positives = np.bincount(codes[positive], minlength=data.tasks.n_tasks)
-        data = folds.pairs[0][0] if len(folds.pairs) == 1 else data
+        if len(folds.pairs) == 1:
+            data, valid = folds.pairs[0]
+            without_rows = set(valid.tasks) if are_new else without_rows
     labels = data.numbers()
     reports = {}
     for code, name in enumerate(data.tasks):
         own = objective if isinstance(objective, str) else objective[name]
         is_binary = is_classification(own) and not is_multiclass(own)
-        rows = data.tasks.rows(name)
+        rows = data.tasks.rows(name)[: 0 if name in without_rows else None]
         reports[name] = TaskReport(
             n_rows=len(rows),
             n_valid_rows=int(n_valid[code]),
@@ -133,7 +138,7 @@ def task_reports(
             n_valid_positives=int(n_valid_positives[code]) if is_binary else None,
             quit_round=common.quit_round[name],
             specific_rounds=specific[name].n_rounds,
-            why_no_specific=specific[name].reason,
+            why_no_specific=_NEW_TASKS if are_new else specific[name].reason,
             scores=scores[name],
             common_history=_by_round(common, name),
             specific_history=specific[name].history,

@@ -233,12 +233,13 @@ def make_space(library: Backend, given: Space | None, fixed: Mapping[str, Any]) 
         )
     empty = SearchSpace(library, fixed, {})
     taken = empty.given().keys()
+    has_no_specific = is_zero(fixed.get("specific_rounds")) or fixed.get("validation") == "tasks"
     by_place = {
         place: (name, own)
         for name, own in _DEFAULT_SPACE[library.name].items()
         if (place := empty.place(name)) not in taken
         and not (fixed["strategy"] == "auto" and name in _FOUND_BY_AUTO)
-        and not (place[0] == "specific_params" and is_zero(fixed.get("specific_rounds")))
+        and not (place[0] == "specific_params" and has_no_specific)
     }
     for name, own in (given or {}).items():
         place = empty.place(name)

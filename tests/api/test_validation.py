@@ -160,7 +160,7 @@ def test_wrong_times_and_splitters_are_refused():
         (DataError, "missing at row 0", {"validation": "last", "time": np.full(240, np.nan)}),
         (DataError, "no names", {"validation": "last", "time": "day"}),
         (ParameterError, "n_splits=1", {"validation": KFold(3), "strategy": "two-stage"}),
-        (DataError, "without training rows", {"validation": LeaveOneGroupOut()}),
+        (DataError, "without training rows", {"validation": [(np.flatnonzero(task == "a"), [0])]}),
         (ParameterError, "both given", {"validation": KFold(3), "eval_set": (X, y, task)}),
     ):
         with pytest.raises(error, match=text):

@@ -137,10 +137,10 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         (2000 with ``effort="fast"``) holds out several fifths, one after the other, until 2000
         rows have been held out, or all.
         With 0 every task uses all rounds of the common model and none gets a specific one.
-    validation : {"random", "stratified", "last"} or splitter, default="random"
+    validation : {"random", "stratified", "last", "tasks"} or splitter, default="random"
         Rows that are held out: drawn at random, from each class of a task or from all its rows, or
-        the last of each task by `time`, or those that a splitter of scikit-learn names, see
-        :func:`mtboost.fit`.
+        the last of each task by `time`, or those of whole tasks, to choose by how well new tasks
+        are predicted, or those that a splitter of scikit-learn names, see :func:`mtboost.fit`.
     time : str, optional
         Column of the data frame `X` with the time of each row, for ``validation="last"``. It is not
         used as a feature.

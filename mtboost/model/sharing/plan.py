@@ -211,44 +211,30 @@ def plan_sharing(
     """
     on_round, settings = settings.on_round, replace(settings, on_round=None)
     small = _in_steps(settings, 0.0)
-    own = small
-    if "learning_rate" not in settings.given:
-        own = _in_steps(settings, _OWN_LEARNING_RATE)
     part = part_of(folds, effort.most_rows)
     found, common, scale = _best_common(settings, folds, part, effort, progress)
     best = found.chosen(small)
     history = common.history(reported)
     if on_round is not None:
         _tell(on_round, history)
-    watched = common.judged_by(_some_tasks(part, effort.n_tasks))
+    watched = common
+    if not folds.are_new_tasks:
+        watched = common.judged_by(_some_tasks(part, effort.n_tasks))
     evidence = Evidence(best, folds.tasks, watched)
-    progress.begin("specific models")
-    specific_params = _add_best_specific(
-        evidence,
-        replace(best, early_stopping_rounds=settings.early_stopping_rounds),
-        watched,
-        _specific_choices(settings, best, common, effort),
-    )
-    progress.begin("independent models")
-    independent, own_scale = _add_best_independent(evidence, found, own, watched, effort)
-    common_share = evidence.add_average()
-    one_class = settings.tasks_of_one_class(folds.pairs[0][0])
-    sharing = _ways(evidence, one_class)
-    found_alone = evidence.rounds("independent")
-    alone = {task: _rounds_in(independent, own_scale, n) for task, n in found_alone.items()}
-    continued = evidence.rounds("common + specific")
+    if folds.are_new_tasks:
+        ways = _all_common(folds.tasks.names, found.best.sized(small))
+    else:
+        one_class = settings.tasks_of_one_class(folds.pairs[0][0])
+        ways = _compare_ways(evidence, settings, found, watched, one_class, effort, progress)
     plan = SharingPlan(
         settings=best,
-        specific_params=specific_params,
-        independent=independent,
-        common_share=common_share,
+        specific_params=ways.specific_params,
+        independent=ways.independent,
+        common_share=ways.common_share,
         pool=list(folds.tasks),
         common_rounds=_rounds_in(small, scale, common.n_rounds),
-        sharing=sharing,
-        own_rounds={
-            task: {"common": 0, "common + specific": continued[task]}.get(way, alone[task])
-            for task, way in sharing.items()
-        },
+        sharing=ways.sharing,
+        own_rounds=ways.own_rounds,
         scores=evidence.scores(reported) | _common_scores(common, watched, history),
         common_history=_stretched(history, scale, small.rounds),
         own_history={},
@@ -256,17 +242,85 @@ def plan_sharing(
         common_choice=str(found.best),
     )
     progress.begin("final model")
-    leavers = {task: alone[task] for task in evidence.better_alone() if task not in one_class}
-    plan = _without(leavers, plan, common, scale, reported)
+    plan = _without(ways.leavers, plan, common, scale, reported)
     if part is not folds:
         common = fit_common_by_fold(plan.settings, folds.of_tasks(plan.pool))
-        plan = replace(_with_common(plan, common, 1.0, reported), common=common.models[0])
+        on_most = None if folds.are_new_tasks else common.models[0]
+        plan = replace(_with_common(plan, common, 1.0, reported), common=on_most)
     if "shrink_to_constant" not in settings.given:
         plan = replace(plan, factor=evidence.shrink(plan.sharing))
     _add_final_scores(plan, evidence, reported, settings.other_metrics)
-    if reported is not settings.objectives:
-        return plan  # its curves of the tasks' own models are not known
-    return replace(plan, own_history=_own_history(evidence, plan.sharing, own_scale))
+    if reported is not settings.objectives or folds.are_new_tasks:
+        return plan  # curves of the tasks' own models are not known
+    return replace(plan, own_history=_own_history(evidence, plan.sharing, ways.own_scale))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """How each task uses the common model; attributes are those of :class:`SharingPlan`.
+
+    Attributes
+    ----------
+    leavers : dict of task name to int
+        Rounds of independent models of tasks that may leave the pool.
+    own_scale : float
+        Small steps in one of those in which independent models were compared.
+    """
+
+    specific_params: Mapping[str, Any]
+    independent: Settings
+    common_share: float
+    sharing: dict[TaskName, Sharing]
+    own_rounds: dict[TaskName, int]
+    leavers: dict[TaskName, int]
+    own_scale: float
+
+
+def _all_common(tasks: Sequence[TaskName], independent: Settings) -> _Ways:
+    """Return the only way that new tasks can be judged by."""
+    return _Ways(
+        {}, independent, 1.0, dict.fromkeys(tasks, "common"), dict.fromkeys(tasks, 0), {}, 1.0
+    )
+
+
+def _compare_ways(
+    evidence: Evidence,
+    settings: Settings,
+    found: Search,
+    watched: CommonByFold,
+    one_class: Collection[TaskName],
+    effort: Effort,
+    progress: Progress,
+) -> _Ways:
+    """Compare models that each task may have besides the common one, or in its place.
+
+    `settings` are those before the search, `one_class` the tasks whose labels are of one class.
+    """
+    progress.begin("specific models")
+    best = found.chosen(_in_steps(settings, 0.0))
+    specific_params = _add_best_specific(
+        evidence,
+        replace(best, early_stopping_rounds=settings.early_stopping_rounds),
+        watched,
+        _specific_choices(settings, best, watched, effort),
+    )
+    progress.begin("independent models")
+    least_rate = 0.0 if "learning_rate" in settings.given else _OWN_LEARNING_RATE
+    own = _in_steps(settings, least_rate)
+    independent, own_scale = _add_best_independent(evidence, found, own, watched, effort)
+    common_share = evidence.add_average()
+    sharing = _ways(evidence, one_class)
+    found_alone = evidence.rounds("independent")
+    alone = {task: _rounds_in(independent, own_scale, n) for task, n in found_alone.items()}
+    continued = evidence.rounds("common + specific")
+    own_rounds = {
+        task: {"common": 0, "common + specific": continued[task]}.get(way, alone[task])
+        for task, way in sharing.items()
+    }
+    leavers = {task: alone[task] for task in evidence.better_alone() if task not in one_class}
+    return _Ways(
+        specific_params, independent, common_share, sharing, own_rounds, leavers, own_scale
+    )
 
 
 def _best_common(
