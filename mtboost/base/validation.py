@@ -92,8 +92,8 @@ class Folds:
     ----------
     pairs : tuple of (Dataset, Dataset)
     are_new_tasks : bool
-        Whether the rows to judge by are all rows of their tasks, which have no weight in training:
-        such a task is predicted as a new one.
+        Whether the rows to judge by are of tasks without weight in training, which are predicted as
+        new ones.
     """
 
     pairs: tuple[tuple[Dataset, Dataset], ...]

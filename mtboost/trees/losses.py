@@ -246,7 +246,7 @@ def make_loss(
     try:
         return _core.Loss(objective, n_outputs=n_outputs, arithmetic=arithmetic, **options)
     except ValueError as error:
-        raise _unsupported(objective, error) from None
+        raise _refusal(objective, error) from None
 
 
 def make_lightgbm_loss(
@@ -267,10 +267,11 @@ def make_lightgbm_loss(
     try:
         return _core.LightgbmLoss(name, n_outputs=n_outputs, arithmetic=arithmetic, **options)
     except ValueError as error:
-        raise _unsupported(objective, error) from None
+        raise _refusal(objective, error) from None
 
 
-def _unsupported(objective: str, error: ValueError) -> MtboostError:
+def _refusal(objective: str, error: ValueError) -> MtboostError:
+    """Return the error for an objective that is unknown, or that has a wrong option."""
     if "must be" in str(error):  # an option of the loss
         return ParameterError(f"params of objective={objective!r}: {error}.")
     return UnsupportedError(

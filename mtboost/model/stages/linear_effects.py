@@ -60,8 +60,8 @@ _MOST_CELLS = 20_000_000
 _MANY_COLUMNS = 500
 #: Rounds of the working response, for losses that are not quadratic.
 _WORKING_ROUNDS = 8
-#: Steps of EM in all of them but the first. With as many the effects of logistic models have the
-#: same errors or greater ones (generated panels, squared errors of log-odds: -2 to +2 % with 30).
+#: Steps of EM in all of them but the first. More do not help: with 8 in place of 30 the squared
+#: errors of the log-odds of ten generated panels change by -2 % to +.1 %, in half of the time.
 _LATER_STEPS = 8
 #: Log-odds of one class, which LightGBM takes for probabilities of 1e-15 and 1 - 1e-15.
 _FARTHEST = 34.5
