@@ -179,7 +179,8 @@ def fit(
         Whether the common model begins with linear effects per task, like the random slopes of a
         mixed model, stored as trees of one feature each; boosted trees follow
         (docs/linear_effects.md). ``"intercepts"``: with random intercepts alone. Default: False;
-        searched by ``strategy="auto"``.
+        searched by ``strategy="auto"``, which also estimates the levels of tasks again after
+        the trees, unless it is False.
     shrink_to_constant : bool, default=True
         Whether ``strategy="auto"`` shrinks its predictions towards a constant where the validation
         rows hardly prove that they are better (docs/strategies.md).

@@ -26,6 +26,7 @@ from mtboost.model.stages.common import (
     follow_common,
     followed_margins,
 )
+from mtboost.model.stages.levels import with_levels
 from mtboost.model.stages.mean_watch import MeanWatch
 from mtboost.model.stages.objectives import Objectives
 from mtboost.model.stages.settings import Settings
@@ -48,6 +49,8 @@ class CommonByFold:
         Each follows the best number of rounds of all folds, as far as it has that many.
     n_rounds : int
         The number of boosted rounds with the least mean loss over the validation rows of all folds.
+    has_levels : bool
+        Whether the levels of the tasks were estimated again after the trees.
     """
 
     settings: Settings
@@ -55,6 +58,7 @@ class CommonByFold:
     folds: Folds
     models: list[CommonModel]
     n_rounds: int
+    has_levels: bool = False
 
     def losses_of_rows(self) -> Float64Array:
         """Loss of each validation row, fold after fold."""
@@ -82,6 +86,13 @@ class CommonByFold:
         ]
         models, by_fold = [model for model, _ in kept], [settings for _, settings in kept]
         return replace(self, by_fold=by_fold, folds=self.folds.judged_by(tasks), models=models)
+
+    def with_levels(self) -> CommonByFold:
+        """Return the models with the levels of tasks estimated again; see stages/levels.py."""
+        models = [
+            with_levels(settings, train, model) for model, settings, (train, _) in self._of_folds()
+        ]
+        return replace(self, models=models, has_levels=True)
 
     def unused(self) -> CommonByFold:
         """Return models of which no task uses a round."""

@@ -10,6 +10,7 @@ The order of the search:
    more than one standard error of the difference, over all validation rows. Settings are compared
    in large steps (learning rates), which rank them as small ones do; what has won is trained in the
    small steps of the final model.
+   Then the levels of the tasks are estimated again (stages/levels.py).
 2. For each task four ways to use it: the common model alone, a specific model that continues it,
    the average with an independent model, or the independent model alone (evidence.py has the
    rule).
@@ -46,6 +47,7 @@ from mtboost.model.sharing.search import (
     with_linear_effects,
 )
 from mtboost.model.stages.common import CommonModel, fit_common
+from mtboost.model.stages.levels import may_have_levels, with_levels
 from mtboost.model.stages.objectives import Objectives
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific
@@ -99,6 +101,8 @@ class SharingPlan:
         Mean validation loss of each common model that was tried; NaN: there was no time for it.
     common_choice : str
         The chosen one of these.
+    has_levels : bool
+        Whether the levels of the tasks are estimated again after the trees of the common model.
     factor : float
         What the leaf values of all trees are multiplied by: predictions are shrunk towards the
         start score.
@@ -119,6 +123,7 @@ class SharingPlan:
     own_history: dict[TaskName, npt.NDArray[np.float64]]
     common_losses: dict[str, float]
     common_choice: str
+    has_levels: bool = False
     factor: float = 1.0
     common: CommonModel | None = None
 
@@ -142,6 +147,10 @@ def fit_plan(
     if pool is None:
         pool = fit_common(fixed, data.of_tasks(plan.pool), None, callbacks)
     n_rounds = min(pool.trees.n_linear + plan.common_rounds, pool.trees.n_rounds)
+    if plan.has_levels:
+        pool = replace(pool, quit_round=dict.fromkeys(plan.pool, n_rounds))
+        pool = with_levels(fixed, data.of_tasks(plan.pool), pool)
+        n_rounds = max(pool.quit_round.values())
     averaged = [task for task, way in plan.sharing.items() if way == "averaged"]
     alone = averaged + [task for task, way in plan.sharing.items() if way == "independent"]
     quit_round = {task: 0 if task in alone else n_rounds for task in data.tasks}
@@ -217,6 +226,7 @@ def plan_sharing(
     history = common.history(reported)
     if on_round is not None:
         _tell(on_round, history)
+    common = _with_levels(common)
     watched = common
     if not folds.are_new_tasks:
         watched = common.judged_by(_some_tasks(part, effort.n_tasks))
@@ -235,11 +245,12 @@ def plan_sharing(
         common_rounds=_rounds_in(small, scale, common.n_rounds),
         sharing=ways.sharing,
         own_rounds=ways.own_rounds,
-        scores=evidence.scores(reported) | _common_scores(common, watched, history),
+        scores=evidence.scores(reported) | _common_scores(common, watched, reported, history),
         common_history=_stretched(history, scale, small.rounds),
         own_history={},
         common_losses={str(setting): loss for setting, loss in found.losses.items()},
         common_choice=str(found.best),
+        has_levels=common.has_levels,
     )
     progress.begin("final model")
     plan = _without(ways.leavers, plan, common, scale, reported)
@@ -352,6 +363,26 @@ def _best_common(
             found, common = rival, linear
         found.losses = rival.losses
     return found, common, scale
+
+
+def _with_levels(common: CommonByFold) -> CommonByFold:
+    """Estimate the levels of the tasks again, unless the validation rows speak against it.
+
+    Trees with leaf values of single tasks share more so: that is rejected only where the validation
+    rows are worse off by more than one standard error. Other trees would share less, and must gain
+    more than one.
+    """
+    if not may_have_levels(common.settings, common.folds.pairs[0][0]):
+        return common
+    leveled = common.with_levels()
+    losses, before = (
+        row_losses(each.settings, each.folds, each.followed_margins()) for each in (leveled, common)
+    )
+    if common.models[0].trees.pooled.pooling is None:
+        is_taken = is_better(losses, before, common.folds)
+    else:
+        is_taken = not is_better(before, losses, common.folds)
+    return leveled if is_taken else common
 
 
 def _ways(evidence: Evidence, one_class: Collection[TaskName]) -> dict[TaskName, Sharing]:
@@ -470,12 +501,19 @@ def _some_tasks(folds: Folds, n_tasks: int) -> list[TaskName]:
 def _common_scores(
     common: CommonByFold,
     watched: CommonByFold,
+    reported: Objectives,
     history: Mapping[TaskName, npt.NDArray[np.float64]],
 ) -> dict[TaskName, dict[str, float]]:
-    """Validation metric of the tasks by which nothing else was compared."""
+    """Validation metric of the tasks by which nothing else was compared.
+
+    The `history` is that of the model, with the levels that its trees have learned.
+    """
     if watched.folds.n_valid_rows == common.folds.n_valid_rows:
         return {}
     compared = {task for _, valid in watched.folds.pairs for task in valid.tasks}
+    if common.has_levels:
+        scores = Evidence(common.settings, common.folds.tasks, common).scores(reported)
+        return {task: own for task, own in scores.items() if task not in compared}
     return {
         task: {"common": float(values[min(common.n_rounds, len(values) - 1)])}
         for task, values in history.items()
@@ -498,6 +536,7 @@ def _without(
     if not others.models:
         return plan
     rest = fit_common_by_fold(common.settings, common.folds.of_tasks(stay))
+    rest = rest.with_levels() if plan.has_levels else rest
     before, after = (
         row_losses(common.settings, each.folds, each.followed_margins()) for each in (others, rest)
     )
