@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What several test files share."""
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -9,6 +10,9 @@ import threadpoolctl
 from libraries import LIBRARIES
 
 from mtboost.errors import UnsupportedError
+
+# The processes of pytest-xdist inherit it: threads that wait leave the cores to the others.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -85,8 +85,9 @@ def refreshed_effects(
         new += np.bincount(level, hessian, nesting.n_names)
     for path in map(nesting.path, np.flatnonzero(counts).tolist()):
         old[path[:-1]] += counts[path[-1]]
-    # LightGBM keeps no hessian of the constant; each tree has all rows in its leaves.
+    # LightGBM keeps no hessian of the constant; each tree of effects has all rows in its leaves.
     total = max(float(hessians[number][np.unique(own[number].leaf)].sum()) for number in numbers)
+    total = total or max(float(of_tree.sum()) for of_tree in hessians)
     share = _share(new, shrink * total * old / max(counts.sum(), 1.0))
     of_all = float(_share(hessian.sum(), np.array(shrink * total)))
     moved = np.zeros_like(by_name)

@@ -77,7 +77,8 @@ def test_rounds_found_in_large_steps_are_multiplied(library):
 @pytest.mark.parametrize("learning_rate", [0.03, 0.07])
 def test_large_steps_need_not_be_multiples_of_small_ones(library, learning_rate):
     small = {**OPTIONS["params"], "learning_rate": learning_rate}
-    model = fitted(library, tasks_of(SAME), params=small, num_boost_round=400)
+    options = {"num_boost_round": 400, "linear_effects": False}
+    model = fitted(library, tasks_of(SAME), params=small, **options)
     curve = model.history[0]["common"]
     common = model.report()["rmse common"][0]
     assert curve[model.quit_round[0]] == pytest.approx(common, rel=1e-5)

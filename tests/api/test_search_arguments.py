@@ -239,7 +239,9 @@ def test_histories_are_drawn(library, way, monkeypatch):
 def test_the_rounds_of_the_chosen_common_model_are_told_once(library):
     told = []
     data = tasks_of(OUTLIER)
-    model, _ = tried(library, data, on_round=lambda *of_round: told.append(of_round))
+    model, _ = tried(
+        library, data, on_round=lambda *of_round: told.append(of_round), linear_effects=False
+    )
     assert [n_rounds for n_rounds, _ in told] == list(range(1, len(told) + 1))
     _, scores = told[max(model.quit_round.values()) - model.common_trees.n_linear - 1]
     assert scores[0] == pytest.approx(model.reports[0].scores["common"])

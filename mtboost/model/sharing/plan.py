@@ -372,7 +372,7 @@ def _with_levels(common: CommonByFold) -> CommonByFold:
     rows are worse off by more than one standard error. Other trees would share less, and must gain
     more than one.
     """
-    if not may_have_levels(common.settings, common.folds.pairs[0][0]):
+    if not all(may_have_levels(common.settings, train) for train, _ in common.folds.pairs):
         return common
     leveled = common.with_levels()
     losses, before = (

@@ -27,9 +27,13 @@ from mtboost.model.stages.settings import Settings
 def may_have_levels(settings: Settings, data: Dataset) -> bool:
     """Return whether the levels of the tasks of these rows can be estimated.
 
-    Not where intercepts of tasks cancel, nor where the user wants no effects before the trees.
+    Not where intercepts of tasks cancel, where all labels are the same, nor where the user wants no
+    effects before the trees.
     """
     if "linear_effects" in settings.given and not settings.linear_effects:
+        return False
+    labels = data.labels() if data.weight is None else data.labels()[data.weight > 0]
+    if not len(labels) or (labels == labels[0]).all():
         return False
     return not why_no_linear_effects(settings, data, "intercepts")
 
