@@ -107,7 +107,7 @@ def test_levels_are_random_intercepts_given_the_rest(
     left = margins(before, data) - levels_of(before, data)[data.tasks.codes]
     expected = random_intercepts(data.labels().ravel() - left, data.tasks.codes)
     found = margins(after, data) - left
-    assert_allclose(found, expected[data.tasks.codes], atol=0.03)
+    assert_allclose(found, expected[data.tasks.codes], atol=0.03)  # EM ends near the maximum
     assert before.trees.n_linear == (4 if linear else 0)
     assert after.trees.n_linear == (4 if linear else 1)
     assert_allclose(model.predict(X, task=task), margins(after, data), rtol=1e-5)
@@ -204,6 +204,21 @@ def test_validation_rows_decide(estimated, monkeypatch):
     assert n_estimated(False, pooling=np.inf, **kept) == 0
     assert n_estimated(True, pooling=np.inf, **kept) == 1
     assert n_estimated(False, linear_effects=False) == 0
+
+
+def test_nested_tasks_whose_groups_have_no_values_keep_their_levels(estimated, monkeypatch):
+    X, y, task, _ = rows_of_tasks(8)
+    nested = [(number % 3, number) for number in task.tolist()]
+    monkeypatch.setattr(plan, "with_linear_effects", lambda *_: None)
+    monkeypatch.setattr(plan, "is_better", lambda *_: True)
+    fit(X, y, nested, pooling=np.inf, num_boost_round=5)
+    assert not estimated
+
+
+def test_strata_of_hazards_have_no_levels(estimated):
+    X, y, task, _ = rows_of_tasks(9)
+    fit(X, np.exp(y), task, objective="survival:cox", num_boost_round=5)
+    assert all(settings.options.one_stratum for settings, *_ in estimated)
 
 
 def test_levels_need_intercepts(estimated, monkeypatch):

@@ -374,11 +374,14 @@ def _with_levels(common: CommonByFold) -> CommonByFold:
     """
     if not all(may_have_levels(common.settings, train) for train, _ in common.folds.pairs):
         return common
+    pooled = common.models[0].trees.pooled
+    if common.folds.tasks.n_levels > 1 and not pooled.are_nested:  # no place for values of groups
+        return common
     leveled = common.with_levels()
     losses, before = (
         row_losses(each.settings, each.folds, each.followed_margins()) for each in (leveled, common)
     )
-    if common.models[0].trees.pooled.pooling is None:
+    if pooled.pooling is None:
         is_taken = is_better(losses, before, common.folds)
     else:
         is_taken = not is_better(before, losses, common.folds)

@@ -5,8 +5,8 @@ The level of a task is the mean of what its own leaf values, descriptors and eff
 margins of its rows. Round after round trees shrink what is left of it, so that all of it has been
 learned in the end, and of a task with few rows the level is mostly noise. Here it is taken off, and
 a random intercept takes its place, given everything else in the trees: an effect with a variance
-between tasks that is estimated by restricted maximum likelihood (linear_effects.py). Trees and
-random effects take turns like this in mixed-effects forests (hajjem2014), once is enough here.
+between tasks that is estimated by EM (linear_effects.py). Trees and random effects take turns like
+this in mixed-effects forests (hajjem2014), here once.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from mtboost.model.common_trees import CommonTrees
 from mtboost.model.stages.common import CommonModel
 from mtboost.model.stages.linear_effects import fit_linear_effects, why_no_linear_effects
 from mtboost.model.stages.settings import Settings
+from mtboost.trees.losses import has_hazards
 
 
 def may_have_levels(settings: Settings, data: Dataset) -> bool:
     """Return whether the levels of the tasks of these rows can be estimated.
 
-    Not where intercepts of tasks cancel, where all labels are the same, nor where the user wants no
-    effects before the trees.
+    Not where intercepts of tasks cancel, as in strata of hazards, where all labels are the same,
+    nor where the user wants no effects before the trees.
     """
     if "linear_effects" in settings.given and not settings.linear_effects:
+        return False
+    if has_hazards(settings.params.get("objective")) and not settings.options.one_stratum:
         return False
     labels = data.labels() if data.weight is None else data.labels()[data.weight > 0]
     if not len(labels) or (labels == labels[0]).all():
