@@ -215,10 +215,16 @@ def test_nested_tasks_whose_groups_have_no_values_keep_their_levels(estimated, m
     assert not estimated
 
 
-def test_strata_of_hazards_have_no_levels(estimated):
-    X, y, task, _ = rows_of_tasks(9)
-    fit(X, np.exp(y), task, objective="survival:cox", num_boost_round=5)
-    assert all(settings.options.one_stratum for settings, *_ in estimated)
+def test_strata_of_hazards_have_no_levels(estimated, monkeypatch):
+    monkeypatch.setattr(plan, "is_better", lambda *_: False)
+    X, y, task, _ = rows_of_tasks(7)
+    fit(X, y, task, num_boost_round=5)
+    settings, data, *_ = estimated[-1]
+    params = {**settings.params, "objective": "survival:cox"}
+    for one_stratum in (False, True):
+        options = replace(settings.options, one_stratum=one_stratum)
+        of_hazards = replace(settings, params=params, options=options)
+        assert may_have_levels(of_hazards, data) == one_stratum
 
 
 def test_levels_need_intercepts(estimated, monkeypatch):
