@@ -345,8 +345,8 @@ def test_predictions_of_any_number_of_rows_are_the_twins(n_rows: int) -> None:
 
 
 def test_rows_too_wide_to_be_copied_are_read_wherever_they_lie() -> None:
-    problem = large_problem("number", 60, 2000)
-    assert problem.n_trees * 256 < 2000
+    problem = large_problem("number", 60, 600)
+    assert problem.n_trees * 256 < 600
     forest, X = problem.grow(), problem.data.X
     every_other = np.asfortranarray(np.repeat(X, 2, axis=1))[:, ::2]
     expected = naive.predict(problem.grow_twins(), X, None)
