@@ -329,8 +329,8 @@ def test_a_new_store_has_the_intercept_of_its_region():
 
 
 QUICK = {
-    **{"effort": "fast", "n_threads": 1, "num_boost_round": 40},
-    "params": {"learning_rate": 0.3},
+    **{"effort": "fast", "n_threads": 1, "num_boost_round": 15},
+    "params": {"learning_rate": 0.3, "max_depth": 3},
 }
 
 
