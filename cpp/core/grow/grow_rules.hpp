@@ -57,8 +57,8 @@ class GrowRules {
   // Whether listed categories go left.
   virtual bool lists_left_categories() const noexcept { return false; }
   virtual bool may_be_split(const Split& split) const noexcept = 0;
-  // Whether it is worth to look for splits of two siblings, or (twice itself) of the root.
-  virtual bool may_be_searched(const NodeSums& left, const NodeSums& right) const noexcept = 0;
+  // Whether a node is large enough for a split that both sides' least sizes admit.
+  virtual bool may_be_searched(const NodeSums& node) const noexcept = 0;
   // Which of two siblings is summed from its rows.
   virtual bool is_right_summed(const NodeSums& left, const NodeSums& right) const noexcept = 0;
   // Order of loss-guided growth.

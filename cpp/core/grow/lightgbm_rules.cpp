@@ -70,9 +70,8 @@ void LightgbmRules::record(const NodeSums&, const Split& split, node_t at, Tree&
   tree.gain[static_cast<std::size_t>(at)] = split.gain + params_.min_gain_to_split;
 }
 
-bool LightgbmRules::may_be_searched(const NodeSums& left, const NodeSums& right) const noexcept {
-  const std::int64_t fewest = 2 * static_cast<std::int64_t>(fewest_rows(params_));
-  return left.n_rows >= fewest || right.n_rows >= fewest;
+bool LightgbmRules::may_be_searched(const NodeSums& node) const noexcept {
+  return node.n_rows >= 2 * static_cast<std::int64_t>(fewest_rows(params_));
 }
 
 // Larger (S, s) first, then the lower feature, then the lower leaf number.

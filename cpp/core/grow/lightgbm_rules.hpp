@@ -24,7 +24,7 @@ class LightgbmRules final : public GrowRules {
   void record(const NodeSums& node, const Split& split, node_t at, Tree& tree) const override;
   bool lists_left_categories() const noexcept override { return true; }
   bool may_be_split(const Split&) const noexcept override { return true; }
-  bool may_be_searched(const NodeSums& left, const NodeSums& right) const noexcept override;
+  bool may_be_searched(const NodeSums& node) const noexcept override;
   bool is_right_summed(const NodeSums& left, const NodeSums& right) const noexcept override {
     return left.n_rows >= right.n_rows;
   }

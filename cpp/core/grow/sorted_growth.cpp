@@ -136,10 +136,8 @@ void SortedGrowth::grow(const SortedFeatures& columns, const MatrixView<float>& 
   }
   const NodeSums root = node_sums(total);
   add_node(kNoNode, root);
-  // No child of a lighter node may be heavy enough. Written so that a NaN would go on.
-  const auto is_too_light = [&](const NodeSums& node) { return node.sums.hessian < params_.min_child_weight; };
   std::vector<Open> level;
-  if (n_rows > 1 && !is_too_light(root)) {
+  if (n_rows > 1 && arithmetic_.may_have_sides(root.sums)) {
     order_.assign(columns.order().begin(), columns.order().end());
     level.push_back({0, 0, static_cast<std::uint32_t>(n_rows), root, {}});
   }
@@ -171,7 +169,7 @@ void SortedGrowth::grow(const SortedFeatures& columns, const MatrixView<float>& 
       const std::uint32_t middle = open.begin + n_left;
       for (Open child : {Open{first, open.begin, middle, left, {}}, Open{first + 1, middle, open.end, right, {}}}) {
         child.sums.depth = depth;
-        if (child.end - child.begin > 1 && !is_too_light(child.sums)) next.push_back(child);
+        if (child.end - child.begin > 1 && arithmetic_.may_have_sides(child.sums.sums)) next.push_back(child);
       }
     }
     std::swap(order_, next_order_);

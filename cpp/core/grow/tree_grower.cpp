@@ -143,10 +143,7 @@ class TreeGrower::Growth {
     rules_.complete(leaf.sums, 0, matrix_.n_features(), leaf.histogram.pooled);
     leaf.node = add_node(kNoNode, leaf.sums);
     tree_.n_rows.front() = leaf.sums.n_rows;
-    if (rules_.may_be_searched(leaf.sums, leaf.sums)) {
-      std::vector<Leaf*> leaves{&leaf};
-      find_splits(leaves);
-    }
+    find_splits({&leaf}, leaf.node);
     return leaf;
   }
 
@@ -227,15 +224,17 @@ class TreeGrower::Growth {
     std::vector<Leaf> leaves;
     std::vector<Sums> work;
     leaves.reserve(2 * pairs.size());
+    const node_t first_of_level = !pairs.empty()   ? pairs.front().left.node
+                                  : whole_.empty() ? kNoNode
+                                                   : whole_.front().node;
     for (Pair& pair : pairs) {
       for (Leaf* leaf : {&pair.left, &pair.right}) {
         leaf->sums.n_rows = static_cast<row_t>(partition_.rows(leaf->node).size());
         tree_.n_rows[static_cast<std::size_t>(leaf->node)] = leaf->sums.n_rows;
       }
       const bool ends_here = (params_.max_depth > 0 && pair.left.sums.depth >= params_.max_depth) ||
-                             (params_.max_leaves > 0 && n_leaves_ >= params_.max_leaves) ||
-                             !rules_.may_be_searched(pair.left.sums, pair.right.sums);
-      if (ends_here) {
+                             (params_.max_leaves > 0 && n_leaves_ >= params_.max_leaves);
+      if (ends_here || !(rules_.may_be_searched(pair.left.sums) || rules_.may_be_searched(pair.right.sums))) {
         histograms_.give_back(std::move(pair.parent));
         continue;
       }
@@ -261,7 +260,7 @@ class TreeGrower::Growth {
     whole_.clear();
     std::vector<Leaf*> to_search;
     for (Leaf& leaf : leaves) to_search.push_back(&leaf);
-    find_splits(to_search);
+    find_splits(std::move(to_search), first_of_level);
     return leaves;
   }
 
@@ -374,13 +373,16 @@ class TreeGrower::Growth {
     for (std::size_t node = 0; node < counts.size(); ++node) tree_.n_rows[node] = static_cast<row_t>(counts[node]);
   }
 
-  void find_splits(const std::vector<Leaf*>& leaves) {
+  // Of leaves that are large enough. first: the node by which all nodes of a symmetric tree's level draw features.
+  void find_splits(std::vector<Leaf*> leaves, node_t first) {
+    std::erase_if(leaves, [&](const Leaf* leaf) { return !rules_.may_be_searched(leaf->sums); });
+    if (leaves.empty()) return;
     std::vector<std::vector<std::uint8_t>> may_be_used(leaves.size());
     std::vector<NodeToSplit> nodes;
     const bool inherits = rules_.inherits_features() && !is_symmetric_;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       Leaf& leaf = *leaves[i];
-      const node_t drawing = is_symmetric_ ? leaves.front()->node : leaf.node;
+      const node_t drawing = is_symmetric_ ? first : leaf.node;
       auto own = interactions_.allowed(leaf.used, sampler_.features(leaf.sums.depth, drawing));
       if (inherits && leaf.node != 0)
         may_be_used[i] = flags_of(leaf.candidates, own);

@@ -71,6 +71,12 @@ class XgboostArithmetic {
     }
   }
 
+  // Whether two sides of these sums may both have min_child_weight. Written so that a NaN may.
+  bool may_have_sides(const GradientSums& sums) const noexcept {
+    constexpr double kRounding = 1e-6;  // far more than a sum of hessians loses
+    return !(sums.hessian < (2.0 - kRounding) * static_cast<double>(min_child_weight_));
+  }
+
   const FreeGain& free_gain() const noexcept { return free_gain_; }
 
  private:
