@@ -104,6 +104,10 @@ class Folds:
         """Tasks of the training rows; codes of rows are those of the first pair."""
         return self.pairs[0][0].tasks
 
+    def first(self, n_pairs: int) -> Folds:
+        """Return the first pairs."""
+        return replace(self, pairs=self.pairs[:n_pairs])
+
     @property
     def n_valid_rows(self) -> int:
         """Number of validation rows in all pairs."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -153,6 +153,7 @@ def fit_common_by_fold(
     folds: Folds,
     to_beat: Sequence[float] | None = None,
     shared: Sequence[SharedByModels | None] | None = None,
+    is_beaten: Callable[[Folds, Float64Array], bool] = lambda *_: False,
 ) -> CommonByFold:
     """Grow the common model of each fold; all folds together say how many rounds are best.
 
@@ -164,14 +165,23 @@ def fit_common_by_fold(
         Mean loss of each fold that a model must come near, or its training ends.
     shared : sequence of SharedByModels, optional
         What models of other trees have left in each fold.
+    is_beaten : callable
+        Given the first folds, two or more, and the loss of each of their validation rows after the
+        rounds that are best in its fold. Where it returns True the other folds are left out.
     """
     bars = [np.inf] * len(folds.pairs) if to_beat is None else to_beat
     known = [None] * len(folds.pairs) if shared is None else shared
-    by_fold = [settings.on_rows(train) for train, _ in folds.pairs]
-    models = [
-        fit_common(of_fold, train, valid, to_beat=bar, shared=own)
-        for of_fold, (train, valid), bar, own in zip(by_fold, folds.pairs, bars, known, strict=True)
-    ]
+    by_fold: list[Settings] = []
+    models: list[CommonModel] = []
+    for (train, valid), bar, own in zip(folds.pairs, bars, known, strict=True):
+        by_fold.append(settings.on_rows(train))
+        models.append(fit_common(by_fold[-1], train, valid, to_beat=bar, shared=own))
+        first = folds.first(len(models))
+        if 2 <= len(models) < len(folds.pairs) and is_beaten(
+            first, _least_losses_of_rows(settings, by_fold, first, models)
+        ):
+            folds = first
+            break
     best = _best_round(models, folds)
     followed = [
         replace(
@@ -198,6 +208,17 @@ def _best_round(models: list[CommonModel], folds: Folds) -> int:
     weights = [float(valid.loss_weights().sum()) for _, valid in folds.pairs]
     mean = np.average(extended_curves(curves, length), axis=0, weights=weights)
     return _watch_of(models[0]).first_round + int(np.argmin(mean))
+
+
+def _least_losses_of_rows(
+    settings: Settings, by_fold: Sequence[Settings], folds: Folds, models: Sequence[CommonModel]
+) -> Float64Array:
+    """Loss of each validation row after the rounds that are best in its fold, fold after fold."""
+    predictions = [
+        own.objectives.followed_response(_watch_of(model).best_predictions, valid, own.params)
+        for own, (_, valid), model in zip(by_fold, folds.pairs, models, strict=True)
+    ]
+    return _losses_of(settings, folds, np.concatenate(predictions))
 
 
 def _watch_of(model: CommonModel) -> MeanWatch:

@@ -160,6 +160,7 @@ class Search:
         self._weights = folds.valid_weights()
         self._progress = progress
         self._shared = [SharedByModels() for _ in folds.pairs]
+        self._has_own = False  # whether `best` was tried here, not before the search began again
         #: Least mean loss of any model, in each fold.
         self._least = [np.inf] * len(folds.pairs)
 
@@ -167,7 +168,8 @@ class Search:
         """Train by each setting that has not been tried.
 
         A model is kept if it is better than the best so far; if it shares less than a pooled one,
-        by more than one standard error of the difference.
+        by more than one standard error of the difference. One that is worse by more than that in
+        the first folds is not trained in the others.
         """
         for setting in settings:
             if setting in self.losses:
@@ -180,21 +182,46 @@ class Search:
             self._progress.begin(f"common model, {setting}", best)
             relative = setting.pooling if isinstance(setting.pooling, RelativePooling) else None
             own = setting.applied(self._limited, relative or self._limited.options.pooling)
-            folds = self.folds
             with self._limit.measured():
-                common = fit_common_by_fold(own, folds, self._least, self._shared)
-            of_rows = common.losses_of_rows()
-            self._least = list(map(min, self._least, common.least_losses()))
-            if not known or is_better(
-                of_rows, self.of_rows, folds, float(self.best.is_pooled > setting.is_pooled)
+                common = fit_common_by_fold(
+                    own, self.folds, self._least, self._shared, self._is_beaten
+                )
+            of_rows, n_folds = common.losses_of_rows(), len(common.models)
+            self._least[:n_folds] = map(min, self._least, common.least_losses())
+            self.losses[setting] = self._mean_loss(of_rows)
+            is_whole = n_folds == len(self.folds.pairs)
+            if is_whole and (
+                not self._has_own
+                or is_better(
+                    of_rows,
+                    self.of_rows,
+                    self.folds,
+                    float(self.best.is_pooled > setting.is_pooled),
+                )
             ):
                 self.best, self.common, self.of_rows = setting, common, of_rows
-            self.losses[setting] = float(np.average(of_rows, weights=self._weights))
+                self._has_own = True
+
+    def _is_beaten(self, first: Folds, losses: _Losses) -> bool:
+        """Whether the best so far is ahead by more than one standard error in the first folds."""
+        if np.isinf(self._least).all():  # this is the first model of all
+            return False
+        gain, error = _gain(self.of_rows[: len(losses)], losses, first)
+        return gain > error
+
+    def _mean_loss(self, losses: _Losses) -> float:
+        """Mean over all validation rows; of the first ones, as far from that of the best so far."""
+        n_rows = len(losses)
+        mean = float(np.average(losses, weights=self._weights[:n_rows]))
+        if n_rows < len(self._weights):
+            mean += float(np.average(self.of_rows, weights=self._weights))
+            mean -= float(np.average(self.of_rows[:n_rows], weights=self._weights[:n_rows]))
+        return mean
 
     def begun_again(self) -> Search:
         """Return a search of other models, which must come near the best so far."""
         other = copy(self)
-        other.losses = {}
+        other.losses, other._has_own = {}, False
         return other
 
     @property
@@ -222,13 +249,18 @@ def is_better(losses: _Losses, others: _Losses, folds: Folds, n_errors: float = 
     The standard error of a weighted mean; rows of one group count as one observation. Where they
     are of new tasks a lower loss is enough: no known task takes its own values from them.
     """
-    n_errors = 0.0 if folds.are_new_tasks else n_errors
+    gain, error = _gain(losses, others, folds)
+    return gain > (0.0 if folds.are_new_tasks else n_errors) * error
+
+
+def _gain(losses: _Losses, others: _Losses, folds: Folds) -> tuple[float, float]:
+    """Return by how much losses are lower than others on average, and its standard error."""
     gains, weights, groups = others - losses, folds.valid_weights(), folds.valid_groups()
     mean = np.average(gains, weights=weights)
     deviations = weights * (gains - mean)
     if groups is not None:
         deviations = np.asarray(np.bincount(groups, deviations), np.float64)
-    return bool(mean > n_errors * np.sqrt((deviations**2).sum()) / weights.sum())
+    return float(mean), float(np.sqrt((deviations**2).sum()) / weights.sum())
 
 
 def search(
