@@ -72,7 +72,9 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         to a task's margin in its unit (docs/mixed_tasks.md). Empty if all have one objective.
     common_losses : dict of str to float
         Mean validation loss of each common model that ``strategy="auto"`` evaluated, in the order
-        of the search; else empty. NaN is one that a limit of time (`effort`) left out.
+        of the search; else empty. NaN is one that a limit of time (`effort`) left out. Of a model
+        that was behind in the first folds, and not trained in the others, it is estimated: as far
+        from the loss of the best model then as in those folds.
     common_choice : str or None
         The chosen one of them. None for other models, and in early files.
     shrinkage_factor : float or None

@@ -54,6 +54,8 @@ class Effort:
         Whether depths and poolings are searched again with what has been found after them.
     n_tasks : int
         Tasks by which ways to share are compared.
+    all_folds : bool
+        Whether each model is trained in all folds; otherwise not if it is behind in the first ones.
     small_steps : bool
         Whether the chosen models are trained in the steps of the final model before their rounds
         are fixed; otherwise the rounds found in large steps are multiplied.
@@ -77,6 +79,7 @@ class Effort:
     subsamples: tuple[float, ...]
     repeats: bool
     n_tasks: int
+    all_folds: bool
     small_steps: bool
     least_depth: int
     rows_held_out_once: int
@@ -133,6 +136,7 @@ _BALANCED = Effort(
     subsamples=(0.7,),
     repeats=False,
     n_tasks=25,
+    all_folds=False,
     small_steps=False,
     least_depth=4,
     rows_held_out_once=10_000,
@@ -161,6 +165,7 @@ EFFORTS: dict[EffortName, Effort] = {
         subsamples=(0.7, 0.5),
         repeats=True,
         n_tasks=100,
+        all_folds=True,
         small_steps=True,
         least_depth=4,
         rows_held_out_once=10_000,

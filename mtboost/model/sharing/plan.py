@@ -98,7 +98,8 @@ class SharingPlan:
         independent model, both of the training rows alone. A task whose rounds were found in other
         steps has none of the latter.
     common_losses : dict of str to float
-        Mean validation loss of each common model that was tried; NaN: there was no time for it.
+        Mean validation loss of each common model that was tried, estimated where it was not trained
+        in all folds; NaN: there was no time for it.
     common_choice : str
         The chosen one of these.
     has_levels : bool

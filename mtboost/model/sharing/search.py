@@ -146,7 +146,7 @@ class Search:
         self,
         settings: Settings,
         folds: Folds,
-        most_rounds: int,
+        effort: Effort,
         progress: Progress,
         limit: TimeLimit,
         least: Setting,
@@ -154,8 +154,9 @@ class Search:
         self.settings = settings
         self.folds = folds
         self.losses: dict[Setting, float] = {}
-        self._limited = replace(settings, rounds=min(settings.rounds, most_rounds))
+        self._limited = replace(settings, rounds=min(settings.rounds, effort.most_rounds))
         self._least_setting = least
+        self._are_all_folds_trained = effort.all_folds
         self._limit = limit
         self._weights = folds.valid_weights()
         self._progress = progress
@@ -168,8 +169,8 @@ class Search:
         """Train by each setting that has not been tried.
 
         A model is kept if it is better than the best so far; if it shares less than a pooled one,
-        by more than one standard error of the difference. One that is worse by more than that in
-        the first folds is not trained in the others.
+        by more than one standard error of the difference. Unless the effort is thorough, one that
+        is worse by more than that in the first folds is not trained in the others.
         """
         for setting in settings:
             if setting in self.losses:
@@ -204,7 +205,8 @@ class Search:
 
     def _is_beaten(self, first: Folds, losses: _Losses) -> bool:
         """Whether the best so far is ahead by more than one standard error in the first folds."""
-        if np.isinf(self._least).all():  # this is the first model of all
+        is_first = np.isinf(self._least).all()  # of all models
+        if is_first or self._are_all_folds_trained:
             return False
         gain, error = _gain(self.of_rows[: len(losses)], losses, first)
         return gain > error
@@ -282,7 +284,7 @@ def search(
         for depth in depths
     ]
     least = next((each for each in first if each.depth == effort.least_depth), first[0])
-    search = Search(settings, folds, effort.most_rounds, progress, limit, least)
+    search = Search(settings, folds, effort, progress, limit, least)
     search.try_settings(*first)
     if folds.tasks.n_tasks > 1:
         if has_hazards(settings.params.get("objective")):
