@@ -287,6 +287,15 @@ def test_leaves_of_nested_tasks_are_also_shrunk_towards_their_groups(library):
     effect = rng.normal(size=(12, 1)) + 0.2 * rng.normal(size=(12, 8))
     y = effect[region, store] * np.sign(X[:, 0] - 0.5) + rng.normal(size=1500)
     task = list(zip(region.tolist(), store.tolist(), strict=True))
-    model = mtboost.fit(X, y, task=task, backend=library.name, task_splits=False, effort="fast")
+    model = mtboost.fit(
+        X,
+        y,
+        task=task,
+        backend=library.name,
+        task_splits=False,
+        linear_effects=False,
+        specific_rounds=0,
+        effort="fast",
+    )
     assert "nested pooling" in min(model.common_losses, key=model.common_losses.__getitem__)
     assert isinstance(model.common_trees.pooled.pooling, tuple)

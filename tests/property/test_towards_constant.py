@@ -102,7 +102,7 @@ def test_models_say_that_they_are_shrunk(monkeypatch, tmp_path, factor, short, s
 def test_without_shrinkage_predictions_are_those_of_a_factor_of_one(monkeypatch):
     family = make_task_family("related", n_tasks=4, n_rows=240, seed=6)
     X, y, task = family.in_one_table()
-    options = {"task": task, "effort": "fast", "n_threads": 1}
+    options = {"task": task, "effort": "fast", "linear_effects": False, "n_threads": 1}
     monkeypatch.setattr(evidence, "garrote_factor", lambda *_: 1.0)
     expected = mtboost.fit(X, y, **options).predict(X, task=task)
     monkeypatch.setattr(evidence, "garrote_factor", lambda *_: 0.5)
