@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks that are linear models with slopes of their own, for tests of linear effects."""
+"""Tasks that are linear models with different slopes, for tests of linear effects."""
 
 import numpy as np
 
