@@ -15,7 +15,6 @@ OPTIONS = {
     "num_boost_round": 60,
     "specific_rounds": 40,
     "early_stopping_rounds": 10,
-    "linear_effects": False,
     "params": {"max_depth": 3, "learning_rate": 0.2},
 }
 

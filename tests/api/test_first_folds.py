@@ -24,9 +24,9 @@ def tried(monkeypatch):
     found, fit = [], search.fit_common_by_fold
 
     def watched(settings, folds, least=None, shared=None, is_beaten=None):
-        if is_beaten is None:  # the chosen model, in smaller steps
-            return fit(settings, folds, least, shared)
-        best = getattr(is_beaten.__self__, "common", None)
+        if least is None:  # the chosen model, in smaller steps
+            return fit(settings, folds, shared=shared)
+        best = None if is_beaten is None else is_beaten.__self__.common
         found.append(Tried(best, fit(settings, folds, least, shared, is_beaten), len(folds.pairs)))
         return found[-1].common
 
@@ -36,8 +36,7 @@ def tried(monkeypatch):
 
 def fitted(library, **options):
     X, y, task = tasks_of(UNRELATED, n_each=50)
-    options = {**OPTIONS, **options, "linear_effects": None}
-    options["validation_fraction"] = "auto"  # rows are held out in turn
+    options = {**OPTIONS, **options, "validation_fraction": "auto"}  # rows are held out in turn
     return mtboost.fit(X, y, task=task, backend=library.name, n_threads=1, **options)
 
 

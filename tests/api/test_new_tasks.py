@@ -108,7 +108,6 @@ def test_the_report_promises_of_new_tasks_what_they_get():
 
     The mean of six draws of 24 stores has a relative standard error of about .1.
     """
-    options = {**QUICK, "linear_effects": False}
     ratios = {"random": [], "tasks": []}
     for seed in range(6):
         X, y, task = stores(n_stores=24, seed=seed)
@@ -116,7 +115,7 @@ def test_the_report_promises_of_new_tasks_what_they_get():
         store = np.array([store for _, store in task])
         for validation, own in ratios.items():
             model = mtboost.fit(
-                X[~is_new], y[~is_new], task=store[~is_new], validation=validation, **options
+                X[~is_new], y[~is_new], task=store[~is_new], validation=validation, **QUICK
             )
             promised = np.sqrt(np.mean(model.report()["rmse final"] ** 2))
             found = model.predict(X[is_new], task=store[is_new], unknown_task="common")

@@ -147,7 +147,7 @@ def test_sparse_rows_end_in_the_leaves_of_the_dense_ones(
 def test_out_of_bag_outputs_of_sparse_rows_are_those_of_the_dense_ones():
     X, y = make_table(3, 1500, 80, 0.04), make_labels("number", 3, 1500)
     model = MTExtraTreesRegressor(
-        10, bootstrap=True, oob_score=True, min_samples_leaf=5, random_state=0
+        10, bootstrap=True, oob_score=True, min_samples_leaf=1, random_state=0
     )
     found = model.fit(X, y).oob_prediction_
     np.testing.assert_array_equal(model.fit(X.toarray(), y).oob_prediction_, found)
