@@ -57,7 +57,7 @@ class GrowRules {
   // Whether listed categories go left.
   virtual bool lists_left_categories() const noexcept { return false; }
   virtual bool may_be_split(const Split& split) const noexcept = 0;
-  // Whether a node is large enough for a split that both sides' least sizes admit.
+  // Whether a node is large enough for two children of the least size.
   virtual bool may_be_searched(const NodeSums& node) const noexcept = 0;
   // Which of two siblings is summed from its rows.
   virtual bool is_right_summed(const NodeSums& left, const NodeSums& right) const noexcept = 0;

@@ -137,7 +137,7 @@ void SortedGrowth::grow(const SortedFeatures& columns, const MatrixView<float>& 
   const NodeSums root = node_sums(total);
   add_node(kNoNode, root);
   std::vector<Open> level;
-  if (n_rows > 1 && arithmetic_.may_have_sides(root.sums)) {
+  if (n_rows > 1 && arithmetic_.may_have_children(root.sums)) {
     order_.assign(columns.order().begin(), columns.order().end());
     level.push_back({0, 0, static_cast<std::uint32_t>(n_rows), root, {}});
   }
@@ -169,7 +169,7 @@ void SortedGrowth::grow(const SortedFeatures& columns, const MatrixView<float>& 
       const std::uint32_t middle = open.begin + n_left;
       for (Open child : {Open{first, open.begin, middle, left, {}}, Open{first + 1, middle, open.end, right, {}}}) {
         child.sums.depth = depth;
-        if (child.end - child.begin > 1 && arithmetic_.may_have_sides(child.sums.sums)) next.push_back(child);
+        if (child.end - child.begin > 1 && arithmetic_.may_have_children(child.sums.sums)) next.push_back(child);
       }
     }
     std::swap(order_, next_order_);

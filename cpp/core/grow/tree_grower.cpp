@@ -143,7 +143,7 @@ class TreeGrower::Growth {
     rules_.complete(leaf.sums, 0, matrix_.n_features(), leaf.histogram.pooled);
     leaf.node = add_node(kNoNode, leaf.sums);
     tree_.n_rows.front() = leaf.sums.n_rows;
-    find_splits({&leaf}, leaf.node);
+    find_splits({&leaf});
     return leaf;
   }
 
@@ -224,9 +224,6 @@ class TreeGrower::Growth {
     std::vector<Leaf> leaves;
     std::vector<Sums> work;
     leaves.reserve(2 * pairs.size());
-    const node_t first_of_level = !pairs.empty()   ? pairs.front().left.node
-                                  : whole_.empty() ? kNoNode
-                                                   : whole_.front().node;
     for (Pair& pair : pairs) {
       for (Leaf* leaf : {&pair.left, &pair.right}) {
         leaf->sums.n_rows = static_cast<row_t>(partition_.rows(leaf->node).size());
@@ -260,7 +257,7 @@ class TreeGrower::Growth {
     whole_.clear();
     std::vector<Leaf*> to_search;
     for (Leaf& leaf : leaves) to_search.push_back(&leaf);
-    find_splits(std::move(to_search), first_of_level);
+    find_splits(std::move(to_search));
     return leaves;
   }
 
@@ -373,10 +370,11 @@ class TreeGrower::Growth {
     for (std::size_t node = 0; node < counts.size(); ++node) tree_.n_rows[node] = static_cast<row_t>(counts[node]);
   }
 
-  // Of leaves that are large enough. first: the node by which all nodes of a symmetric tree's level draw features.
-  void find_splits(std::vector<Leaf*> leaves, node_t first) {
-    std::erase_if(leaves, [&](const Leaf* leaf) { return !rules_.may_be_searched(leaf->sums); });
+  // Of leaves that are large enough.
+  void find_splits(std::vector<Leaf*> leaves) {
     if (leaves.empty()) return;
+    const node_t first = leaves.front()->node;  // by which all of a symmetric tree's level draw features
+    std::erase_if(leaves, [&](const Leaf* leaf) { return !rules_.may_be_searched(leaf->sums); });
     std::vector<std::vector<std::uint8_t>> may_be_used(leaves.size());
     std::vector<NodeToSplit> nodes;
     const bool inherits = rules_.inherits_features() && !is_symmetric_;

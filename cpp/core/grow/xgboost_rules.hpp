@@ -28,7 +28,9 @@ class XgboostRules final : public GrowRules {
   bool may_be_split(const Split& split) const noexcept override {
     return split.left.hessian != 0.0 && split.right.hessian != 0.0;
   }
-  bool may_be_searched(const NodeSums& node) const noexcept override { return arithmetic_.may_have_sides(node.sums); }
+  bool may_be_searched(const NodeSums& node) const noexcept override {
+    return arithmetic_.may_have_children(node.sums);
+  }
   bool is_right_summed(const NodeSums& left, const NodeSums& right) const noexcept override {
     return right.sums.hessian < left.sums.hessian;
   }

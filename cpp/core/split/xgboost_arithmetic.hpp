@@ -71,8 +71,8 @@ class XgboostArithmetic {
     }
   }
 
-  // Whether two sides of these sums may both have min_child_weight. Written so that a NaN may.
-  bool may_have_sides(const GradientSums& sums) const noexcept {
+  // Whether two children of a node with these sums may both have min_child_weight. Written so that a NaN may.
+  bool may_have_children(const GradientSums& sums) const noexcept {
     constexpr double kRounding = 1e-6;  // far more than a sum of hessians loses
     return !(sums.hessian < (2.0 - kRounding) * static_cast<double>(min_child_weight_));
   }
