@@ -153,7 +153,7 @@ def fit_common_by_fold(
     folds: Folds,
     to_beat: Sequence[float] | None = None,
     shared: Sequence[SharedByModels | None] | None = None,
-    is_beaten: Callable[[Folds, Float64Array], bool] = lambda *_: False,
+    is_beaten: Callable[[Folds, Float64Array], bool] | None = None,
 ) -> CommonByFold:
     """Grow the common model of each fold; all folds together say how many rounds are best.
 
@@ -165,7 +165,7 @@ def fit_common_by_fold(
         Mean loss of each fold that a model must come near, or its training ends.
     shared : sequence of SharedByModels, optional
         What models of other trees have left in each fold.
-    is_beaten : callable
+    is_beaten : callable, optional
         Given the first folds, two or more, and the loss of each of their validation rows after the
         rounds that are best in its fold. Where it returns True the other folds are left out.
     """
@@ -176,12 +176,11 @@ def fit_common_by_fold(
     for (train, valid), bar, own in zip(folds.pairs, bars, known, strict=True):
         by_fold.append(settings.on_rows(train))
         models.append(fit_common(by_fold[-1], train, valid, to_beat=bar, shared=own))
-        first = folds.first(len(models))
-        if 2 <= len(models) < len(folds.pairs) and is_beaten(
-            first, _least_losses_of_rows(settings, by_fold, first, models)
-        ):
-            folds = first
-            break
+        if is_beaten is not None and 2 <= len(models) < len(folds.pairs):
+            first = folds.first(len(models))
+            if is_beaten(first, _least_losses_of_rows(settings, by_fold, first, models)):
+                folds = first
+                break
     best = _best_round(models, folds)
     followed = [
         replace(

@@ -130,7 +130,8 @@ class Search:
         Where the search begins, in large steps.
     folds : Folds
     losses : dict of Setting to float
-        Mean validation loss of each model that was tried; NaN of what there was no time for.
+        Mean validation loss of each model that was tried, estimated where it was not trained in all
+        folds; NaN of what there was no time for.
     best : Setting
     common : CommonByFold
         The models of the best setting.
@@ -183,42 +184,32 @@ class Search:
             self._progress.begin(f"common model, {setting}", best)
             relative = setting.pooling if isinstance(setting.pooling, RelativePooling) else None
             own = setting.applied(self._limited, relative or self._limited.options.pooling)
+            # The first model of all has none to be behind.
+            may_end = not self._are_all_folds_trained and np.isfinite(self._least).any()
+            is_beaten = self._is_beaten if may_end else None
             with self._limit.measured():
-                common = fit_common_by_fold(
-                    own, self.folds, self._least, self._shared, self._is_beaten
-                )
+                common = fit_common_by_fold(own, self.folds, self._least, self._shared, is_beaten)
             of_rows, n_folds = common.losses_of_rows(), len(common.models)
-            self._least[:n_folds] = map(min, self._least, common.least_losses())
-            self.losses[setting] = self._mean_loss(of_rows)
-            is_whole = n_folds == len(self.folds.pairs)
-            if is_whole and (
-                not self._has_own
-                or is_better(
-                    of_rows,
-                    self.of_rows,
-                    self.folds,
-                    float(self.best.is_pooled > setting.is_pooled),
-                )
+            least = map(min, self._least, common.least_losses())
+            self._least = [*least, *self._least[n_folds:]]
+            if n_folds < len(self.folds.pairs):
+                gain, _ = _gain(of_rows, self.of_rows[: len(of_rows)], common.folds)
+                self.losses[setting] = self._mean(self.of_rows) - gain
+                continue
+            self.losses[setting] = self._mean(of_rows)
+            if not self._has_own or is_better(
+                of_rows, self.of_rows, self.folds, float(self.best.is_pooled > setting.is_pooled)
             ):
                 self.best, self.common, self.of_rows = setting, common, of_rows
                 self._has_own = True
 
     def _is_beaten(self, first: Folds, losses: _Losses) -> bool:
         """Whether the best so far is ahead by more than one standard error in the first folds."""
-        is_first = np.isinf(self._least).all()  # of all models
-        if is_first or self._are_all_folds_trained:
-            return False
         gain, error = _gain(self.of_rows[: len(losses)], losses, first)
         return gain > error
 
-    def _mean_loss(self, losses: _Losses) -> float:
-        """Mean over all validation rows; of the first ones, as far from that of the best so far."""
-        n_rows = len(losses)
-        mean = float(np.average(losses, weights=self._weights[:n_rows]))
-        if n_rows < len(self._weights):
-            mean += float(np.average(self.of_rows, weights=self._weights))
-            mean -= float(np.average(self.of_rows[:n_rows], weights=self._weights[:n_rows]))
-        return mean
+    def _mean(self, losses: _Losses) -> float:
+        return float(np.average(losses, weights=self._weights))
 
     def begun_again(self) -> Search:
         """Return a search of other models, which must come near the best so far."""
