@@ -17,13 +17,20 @@ import numpy.typing as npt
 from mtboost import _core
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName, TaskSet
-from mtboost.errors import ParameterError, UnsupportedError
+from mtboost.errors import ParameterError, ParameterTypeError, UnsupportedError
 from mtboost.lightgbm import assemble, library, matrices
 from mtboost.lightgbm.callbacks import TaskSplit
 from mtboost.lightgbm.document import LightgbmDocument
 from mtboost.lightgbm.quitting import AFTER_QUITTING, QuitAt, TaskQuitting
 from mtboost.lightgbm.residual import margins_of_rounds
-from mtboost.trees.backend import Backend, Margins, Response, Rows, UntrainableError
+from mtboost.trees.backend import (
+    ENDS_ITSELF,
+    Backend,
+    Margins,
+    Response,
+    Rows,
+    UntrainableError,
+)
 from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import FeaturePrior
 from mtboost.trees.library_parameters import Params, read_number
@@ -235,12 +242,6 @@ class LightgbmBackend(Backend):
         valid: lightgbm.Dataset | None,
         callbacks: Sequence[Any],
     ) -> lightgbm.Booster:
-        for callback in callbacks:
-            if not callable(callback) or not hasattr(callback, "__dict__"):  # LightGBM writes there
-                raise TypeError(
-                    f"callbacks holds {callback!r}: it must be a function of "
-                    "lightgbm.callback.CallbackEnv, such as lightgbm.log_evaluation()."
-                )
         own = dict(params) if objective is None else {**params, "objective": objective}
         own |= {name: value for name, value in (matrix.params or {}).items() if name in _LISTS}
         if params.get("objective") == "mape":  # summed by columns, all rows have the first's weight
@@ -266,6 +267,17 @@ class LightgbmBackend(Backend):
             text = re.sub(rf"(?m)^\[{name}: -?\d+\]$", f"[{name}: {value}]", text)
         library.become(booster, text)
         return booster.free_dataset()
+
+    def check_callbacks(self, callbacks: Sequence[object]) -> None:
+        ends_itself = type(lightgbm.early_stopping(1, verbose=False))
+        for callback in callbacks:
+            if not callable(callback) or not hasattr(callback, "__dict__"):  # LightGBM writes there
+                raise ParameterTypeError(
+                    f"callbacks holds {callback!r}: it must be a function of "
+                    "lightgbm.callback.CallbackEnv, such as lightgbm.log_evaluation()."
+                )
+            if isinstance(callback, ends_itself):
+                raise ParameterError(ENDS_ITSELF.format("early_stopping"))
 
     def _has_start(self, matrix: lightgbm.Dataset) -> bool:
         return matrix.init_score is not None

@@ -301,7 +301,11 @@ class FittedParts:
         return self._library.stacked(map(self._document_of, tasks))
 
     def _check_task(self, task: TaskName) -> None:
-        if task not in self.quit_round:
+        try:
+            is_known = task in self.quit_round
+        except TypeError:  # not hashable, such as a list
+            is_known = False
+        if not is_known:
             raise DataError(
                 f"task {task!r} is unknown. Known: {listed(self.tasks, 'task')}."
                 f"{did_you_mean(task, self.tasks)}"

@@ -153,8 +153,8 @@ def _check_are_numbers(model: FittedTasks, tasks: Iterable[TaskName]) -> None:
     names = [model._objective_of(task) for task in tasks]
     if any(is_ranking(name) or is_survival(name) for name in names):
         raise DataError(
-            "Intervals are for predictions on the scale of labels that are known, which those of "
-            "this model are not: leave intervals out."
+            "Intervals are for predictions on the scale of labels. Those of models that rank rows "
+            "or predict survival are not: use predict(X)."
         )
     if is_quantile(model.objective):
         _check_is_one_number(model._stage.n_outputs)

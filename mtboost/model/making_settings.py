@@ -322,6 +322,7 @@ def make_settings(problem: Problem, arguments: Arguments, *, n_rows: int | None 
     number.
     """
     data, library, objective = problem.data, problem.library, problem.objective
+    library.check_callbacks(arguments.callbacks)
     parameters = _parameters_of_both(problem, arguments, data.n_rows if n_rows is None else n_rows)
     own = specific_parameters(library, arguments.specific_params, parameters, data)
     options, fixed = tree_options(problem, arguments, library.library_only(parameters))

@@ -66,6 +66,14 @@ class Rows:
     queries: npt.NDArray[np.int64] | None = None
 
 
+#: Why a library's callback of early stopping is refused.
+ENDS_ITSELF = (
+    "callbacks holds {}, which needs evaluation data that the training of a common model has not: "
+    "leave it out. strategy='auto' finds the numbers of rounds itself, strategy='two-stage' by "
+    "early_stopping_rounds=."
+)
+
+
 def is_quick(n_rows: int, n_rounds: int) -> bool:
     """Whether one thread predicts in about a millisecond: few pairs of a row and a round."""
     return n_rows * (1 + n_rounds) < 100_000
@@ -198,6 +206,10 @@ class Backend(LibraryParameters):
         callbacks: Sequence[Any],
     ) -> Any:
         """The library's train."""
+
+    @abc.abstractmethod
+    def check_callbacks(self, callbacks: Sequence[object]) -> None:
+        """Raise unless the training of a common model can call all of them."""
 
     def quitting(
         self,

@@ -21,7 +21,7 @@ from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import openmp_threads
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.trees.backend import Backend, Margins, Response, Rows, is_quick
+from mtboost.trees.backend import ENDS_ITSELF, Backend, Margins, Response, Rows, is_quick
 from mtboost.trees.document import Document, Unloaded
 from mtboost.trees.feature_weights import (
     FeaturePrior,
@@ -35,7 +35,7 @@ from mtboost.trees.refreshed_leaves import LeafRule
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble, library, matrices
-from mtboost.xgboost.callbacks import InOrder, TaskSplit, UnableToEnd
+from mtboost.xgboost.callbacks import InOrder, TaskSplit, UnableToEnd, check_callbacks
 from mtboost.xgboost.document import XgboostDocument, stacked
 from mtboost.xgboost.packed_models import pack_models, unpack_models
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
@@ -272,6 +272,11 @@ class XgboostBackend(Backend):
             verbose_eval=False,
             callbacks=[InOrder(callbacks)],
         )
+
+    def check_callbacks(self, callbacks: Sequence[object]) -> None:
+        check_callbacks(callbacks)
+        if any(isinstance(each, xgboost.callback.EarlyStopping) for each in callbacks):
+            raise ParameterError(ENDS_ITSELF.format("EarlyStopping"))
 
     def _has_start(self, matrix: xgboost.DMatrix) -> bool:
         return bool(matrix.get_base_margin().size)

@@ -12,7 +12,7 @@ import xgboost
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
-from mtboost.errors import DataError, ParameterError, UnsupportedError
+from mtboost.errors import DataError, ParameterError, ParameterTypeError, UnsupportedError
 from mtboost.trees.pooling import PoolingOption
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_split import BaseTaskSplit
@@ -194,6 +194,16 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         self.tasks = TaskSet(tuple(names), np.empty(0, np.int32))
 
 
+def check_callbacks(callbacks: Iterable[object]) -> None:
+    """Raise unless all are callbacks."""
+    for callback in callbacks:
+        if not isinstance(callback, xgboost.callback.TrainingCallback):
+            raise ParameterTypeError(
+                f"callbacks holds {callback!r}: it must be an instance of "
+                "xgboost.callback.TrainingCallback."
+            )
+
+
 class InOrder(xgboost.callback.TrainingCallback):
     """Several callbacks as one, called in their order.
 
@@ -204,12 +214,6 @@ class InOrder(xgboost.callback.TrainingCallback):
     def __init__(self, callbacks: Iterable[xgboost.callback.TrainingCallback]) -> None:
         super().__init__()
         self._callbacks = list(dict.fromkeys(callbacks))  # each once, as in XGBoost
-        for callback in self._callbacks:
-            if not isinstance(callback, xgboost.callback.TrainingCallback):
-                raise TypeError(
-                    f"callbacks holds {callback!r}: it must be an instance of "
-                    "xgboost.callback.TrainingCallback."
-                )
 
     def before_training(self, model: Any) -> Any:
         for callback in self._callbacks:

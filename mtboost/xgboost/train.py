@@ -15,7 +15,7 @@ from mtboost.errors import ParameterError
 from mtboost.trees.backend import Rows
 from mtboost.trees.split_scores import Beta, Score
 from mtboost.xgboost.backend import XgboostBackend
-from mtboost.xgboost.callbacks import InOrder, TaskSplit
+from mtboost.xgboost.callbacks import InOrder, TaskSplit, check_callbacks
 from mtboost.xgboost.library import read_model, with_start
 
 
@@ -103,6 +103,7 @@ def train(
     params = library.parameters(params, others=("split_score", "beta"))
     library.check_values(params, data.common, "params", is_ours=True)
 
+    check_callbacks(callbacks)
     columns, n_threads = Columns.of(data.common), params.get("nthread")
 
     def matrix_of(part: Dataset, ref: xgboost.DMatrix | None = None) -> xgboost.DMatrix:

@@ -7,7 +7,7 @@ import pytest
 import xgboost
 
 import mtboost
-from mtboost.errors import ParameterTypeError
+from mtboost.errors import ParameterError, ParameterTypeError
 
 BACKENDS = ["xgboost", "lightgbm"]
 TINY_STEPS = {
@@ -104,6 +104,27 @@ def test_a_training_whose_rounds_are_known_is_not_ended():
     model = mtboost.fit(X, y, task=task, callbacks=[late], early_stopping_rounds=None, **TWO_STAGE)
     assert model.common_trees.n_rounds == 6
     assert late.n_seen == 12
+
+
+@pytest.mark.parametrize("strategy", ["auto", "two-stage"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_those_that_cannot_be_called_are_refused_before_work(backend, strategy, monkeypatch):
+    def train(*args, **options):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr({"xgboost": xgboost, "lightgbm": lightgbm}[backend], "train", train)
+    X, y, task = rows()
+    stops = {
+        "xgboost": lambda: xgboost.callback.EarlyStopping(rounds=5),
+        "lightgbm": lambda: lightgbm.early_stopping(5),
+    }
+    options = {"task": task, "backend": backend, "strategy": strategy}
+    with pytest.raises(ParameterTypeError, match="callbacks holds 3"):
+        mtboost.fit(X, y, callbacks=[end_after(backend, 5), 3], **options)
+    with pytest.raises(ParameterError, match="early_stopping_rounds="):
+        mtboost.fit(X, y, callbacks=[stops[backend]()], **options)
+    with pytest.raises(AssertionError, match="trained"):
+        mtboost.fit(X, y, callbacks=[end_after(backend, 5)], **options)
 
 
 def test_they_are_a_list():

@@ -133,6 +133,8 @@ def test_rows_go_with_contributions_only(kind, X):
 
 def test_an_unknown_task_has_no_importance():
     model = fit(LIBRARIES["xgboost"], num_boost_round=2)
+    with pytest.raises(DataError, match=r"task \['0', 1\] is unknown"):
+        model.booster(["0", 1])
     with pytest.raises(DataError, match="task 7 is unknown"):
         model.importance(7, X=NUMBERS)
     with pytest.raises(DataError, match="7 at row 0 is unknown.* Pass unknown_task='common'"):

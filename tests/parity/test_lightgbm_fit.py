@@ -186,12 +186,6 @@ def test_a_schedule_of_the_learning_rate_is_lightgbms():
     assert LIGHTGBM.trees(model.common) == LIGHTGBM.trees(stock)
 
 
-def test_early_stopping_finds_no_metric():
-    # Tasks stop one by one, by early_stopping_rounds.
-    with pytest.raises(ValueError, match="at least one dataset and eval metric is required"):
-        fit(callbacks=[lightgbm.early_stopping(3)])
-
-
 def test_nothing_is_printed_unless_asked_for(capfd):
     fit(baselines=True).predict(X, task=TASK)
     captured = capfd.readouterr()
