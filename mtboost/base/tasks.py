@@ -226,6 +226,11 @@ class TaskSet:
         names = {_text_of(name): name for name in self.names}
         for label in set(labels).difference(self._code_of):
             name = names.get(_text_of(label))
+            if isinstance(name, tuple) and not isinstance(label, tuple):
+                raise DataError(
+                    f"task label {label!r} is not nested, but the tasks are: pass tuples, such as "
+                    f"{self.names[0]!r}."
+                )
             if name is not None:
                 raise DataError(
                     f"task label {label!r} is unknown, but there is a task {name!r}: convert the "

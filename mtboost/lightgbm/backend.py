@@ -29,6 +29,7 @@ from mtboost.trees.backend import (
     Margins,
     Response,
     Rows,
+    SplitLimits,
     UntrainableError,
 )
 from mtboost.trees.document import Document
@@ -267,6 +268,10 @@ class LightgbmBackend(Backend):
             text = re.sub(rf"(?m)^\[{name}: -?\d+\]$", f"[{name}: {value}]", text)
         library.become(booster, text)
         return booster.free_dataset()
+
+    def limits_of_splits(self, params: Params) -> SplitLimits:
+        name = "min_sum_hessian_in_leaf"
+        return SplitLimits(read_number(params, name, 1e-3), name, 0.0)
 
     def check_callbacks(self, callbacks: Sequence[object]) -> None:
         ends_itself = type(lightgbm.early_stopping(1, verbose=False))

@@ -11,10 +11,18 @@ import numpy as np
 from mtboost.base.arrays import FloatArray
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics.metric import check_classes
+from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import as_zero_one, has_bounds, is_ranking
+
+#: Weights are small if their mean is below this, and so few children are as heavy as a tree needs.
+_SMALL_WEIGHT = 0.2
+_FEW_CHILDREN = 100.0
+#: Share of the sum of squares that a split worth having may explain.
+_SMALL_SHARE = 1e-3
 
 
 def check_rows(
@@ -66,6 +74,29 @@ def check_metrics(eval_metric: Any, data: Dataset) -> None:
     is_one = isinstance(eval_metric, str) or not isinstance(eval_metric, Sequence)
     for metric in [eval_metric] if is_one else eval_metric:
         check_classes(metric, labels)
+
+
+def warn_of_small_units(settings: Settings, data: Dataset) -> None:
+    """Warn if the limits of the library's splits, which have units, leave trees without splits."""
+    limits = settings.backend.limits_of_splits(settings.params)
+    weights = np.ones(data.n_rows) if data.weight is None else data.weight.astype(np.float64)
+    total, mean = float(weights.sum()), float(weights[weights > 0.0].mean())
+    is_squared = settings.objectives.names == settings.backend.squared_error
+    if mean < _SMALL_WEIGHT and total < _FEW_CHILDREN * limits.hessian:
+        warn_user(
+            f"weight adds up to {total:.3g}, and each side of a split needs "
+            f"{limits.name_of_hessian}={limits.hessian:g}: trees can hardly split. Divide the "
+            f"weights by their mean ({mean:.3g})."
+        )
+    elif is_squared and limits.gain > 0.0:
+        labels = data.labels().astype(np.float64)
+        spread = float(np.sqrt(np.cov(labels, aweights=weights, ddof=0)))
+        if 0.0 < _SMALL_SHARE * total * spread**2 < limits.gain:
+            warn_user(
+                f"y has standard deviation {spread:.3g}, and XGBoost's trees have no split whose "
+                f"gain, in squared units of y, is below {limits.gain:g}: good ones are lost. Fit "
+                f"to y in a smaller unit, such as y / {spread:.1g}."
+            )
 
 
 def check_kind_of_rows(objective: object, data: Dataset) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +72,14 @@ ENDS_ITSELF = (
     "leave it out. strategy='auto' finds the numbers of rounds itself, strategy='two-stage' by "
     "early_stopping_rounds=."
 )
+
+
+class SplitLimits(NamedTuple):
+    """Least sum of hessians of each side, which parameter it is, and the gain to exceed."""
+
+    hessian: float
+    name_of_hessian: str
+    gain: float
 
 
 def is_quick(n_rows: int, n_rounds: int) -> bool:
@@ -186,6 +194,10 @@ class Backend(LibraryParameters):
     def are_small(n_rows: npt.NDArray[np.int64], n_features: int) -> npt.NDArray[np.bool_]:
         """Return which numbers of rows :meth:`small_trainer` may be asked for."""
         return (n_rows * n_features < _SMALL) & (n_rows <= _MOST_ROWS)
+
+    @abc.abstractmethod
+    def limits_of_splits(self, params: Params) -> SplitLimits:
+        """Return what a split must have."""
 
     @abc.abstractmethod
     def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> Any:

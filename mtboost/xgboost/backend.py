@@ -21,7 +21,15 @@ from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import openmp_threads
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.trees.backend import ENDS_ITSELF, Backend, Margins, Response, Rows, is_quick
+from mtboost.trees.backend import (
+    ENDS_ITSELF,
+    Backend,
+    Margins,
+    Response,
+    Rows,
+    SplitLimits,
+    is_quick,
+)
 from mtboost.trees.document import Document, Unloaded
 from mtboost.trees.feature_weights import (
     FeaturePrior,
@@ -43,6 +51,9 @@ from mtboost.xgboost.residual import residual_margin
 from mtboost.xgboost.small_models import XgboostSmallTrainer, small_trainer
 
 _IMPORTANCES = ("gain", "total_gain", "weight", "cover", "total_cover")
+
+#: Gain that a split must exceed: `kRtEps` in XGBoost's source.
+_LEAST_GAIN = 1e-6
 
 
 class XgboostBackend(Backend):
@@ -272,6 +283,10 @@ class XgboostBackend(Backend):
             verbose_eval=False,
             callbacks=[InOrder(callbacks)],
         )
+
+    def limits_of_splits(self, params: Params) -> SplitLimits:
+        name = "min_child_weight"
+        return SplitLimits(read_number(params, name, 1.0), name, _LEAST_GAIN)
 
     def check_callbacks(self, callbacks: Sequence[object]) -> None:
         check_callbacks(callbacks)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights and labels in units in which the library's limits of splits are large."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import mtboost
+
+TREES_ALONE = {"strategy": "two-stage", "num_boost_round": 20, "specific_rounds": 0}
+
+
+def rows(n_rows=600):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 3))
+    return X, X[:, 0] + 0.3 * rng.normal(size=n_rows), rng.choice(list("abc"), n_rows)
+
+
+def fit(X, y, task, **options):
+    """Return the model, and the texts of its warnings."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model = mtboost.fit(X, y, task=task, **TREES_ALONE, **options)
+    return model, [str(each.message) for each in found]
+
+
+def test_weights_too_small_for_children_are_named_with_the_remedy():
+    X, y, task = rows()
+    weight = np.full(len(y), 1.0 / len(y))
+    model, (text,) = fit(X, y, task, weight=weight)
+    assert "weight adds up to 1, " in text
+    assert "min_child_weight=1: " in text
+    assert "Divide the weights by their mean (0.00167)" in text
+    assert np.ptp(model.predict(X, task=task)) == 0.0
+    model, texts = fit(X, y, task, weight=weight / weight.mean())
+    assert texts == []
+    assert np.corrcoef(model.predict(X, task=task), y)[0, 1] > 0.9
+    for options in ({"params": {"min_child_weight": 0.001}}, {"backend": "lightgbm"}):
+        assert fit(X, y, task, weight=weight, **options)[1] == []
+
+
+def test_small_weights_of_many_rows_are_left_alone():
+    X, y, task = rows()
+    assert fit(X, y, task, weight=np.full(len(y), 0.19), params={"min_child_weight": 0.1})[1] == []
+    assert fit(X[:30], y[:30], task[:30])[1] == []  # few rows, not small weights
+    few = (np.arange(len(y)) < 30).astype(float)
+    assert fit(X, y, task, weight=few, validation_fraction=0)[1] == []  # the others do not count
+
+
+@pytest.mark.parametrize("factor", [1e-5, 1e-9])
+def test_labels_too_small_for_gains_are_named_with_the_remedy(factor):
+    X, y, task = rows()
+    model, (text,) = fit(X, factor * y, task)
+    assert "no split whose gain, in squared units of y, is below 1e-06" in text
+    unit = float(text.rpartition("y / ")[2].rstrip("."))
+    assert np.ptp(model.predict(X, task=task)) == 0.0
+    model, texts = fit(X, factor * y / unit, task)
+    assert texts == []
+    assert np.corrcoef(model.predict(X, task=task), y)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("options", [{"backend": "lightgbm"}, {"objective": "reg:logistic"}])
+def test_other_libraries_and_losses_have_other_limits(options):
+    X, y, task = rows()
+    labels = 1e-5 * (y - y.min())
+    assert not [text for text in fit(X, labels, task, **options)[1] if text.startswith("y has")]
+
+
+def test_constant_labels_need_no_other_unit():
+    X, _, task = rows()
+    assert fit(X, np.full(len(X), 2.0), task)[1] == []
