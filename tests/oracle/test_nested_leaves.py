@@ -411,6 +411,12 @@ def test_training_evaluates_each_task_by_its_own_values(library):
 # Names and columns --------------------------------------------------------------------------------
 
 
+def test_a_flat_label_is_told_the_form_of_nested_ones(library):
+    model = fitted(library)
+    with pytest.raises(DataError, match=r"'r0' is not nested.* such as \('r0', 0\)"):
+        model.predict(FEATURES[:2], task=["r0", "r0"], unknown_task="common")
+
+
 def test_columns_of_any_data_frame_and_tuples_name_the_same_tasks(library):
     expected = fitted(library)
     tuples = list(zip(TABLE["region"], TABLE["store"], strict=True))
