@@ -117,6 +117,7 @@ def test_first_trees_are_the_mixed_model_of_what_trees_leave(backend, linear_eff
     assert_allclose(unknown, ones @ effects.shared, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:weight adds up")  # which trees would heed
 @pytest.mark.parametrize("factor", [1e-20, 1e20])
 def test_the_unit_of_weights_does_not_matter(factor, monkeypatch):
     monkeypatch.setattr(common, "_learned_after", lambda *_: None)  # XGBoost has absolute limits
