@@ -152,8 +152,24 @@ def test_rows_without_weight_do_not_place_the_steps(backend, monkeypatch):
     new, _, new_task, _ = linear_rows(4)
     expected = without.predict(new, task=new_task)
     assert expected.std() > 0.5
-    # EM begins at variances of all rows, and ends when they change by less than a thousandth.
-    assert_allclose(weighted.predict(new, task=new_task), expected, atol=1e-3)
+    assert_allclose(weighted.predict(new, task=new_task), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("linear_effects", [True, "intercepts"])
+def test_rows_without_weight_change_nothing(linear_effects):
+    # LightGBM bins them, and counts them in min_data_in_leaf.
+    X, y, task, _ = linear_rows(3)
+    others, other_y, other_task, _ = linear_rows(6)
+    options = {"linear_effects": linear_effects, "params": {"learning_rate": 1e-6}}
+    expected = fit(X, y, task, weight=np.ones(len(y)), **options).predict(X, task=task)
+    found = fit(
+        np.concatenate([X, others]),
+        np.concatenate([y, other_y]),
+        np.concatenate([task, other_task]),
+        weight=np.repeat([1.0, 0.0], [len(y), len(other_y)]),
+        **options,
+    )
+    assert_array_equal(found.predict(X, task=task), expected)
 
 
 def test_large_labels_give_no_warnings():

@@ -383,7 +383,7 @@ class WorkingModel:
         if not has_identity_link(loss.name):
             hessian = np.maximum(hessian, np.abs(gradient) / _LONGEST_STEP)
         step = np.divide(gradient, hessian, out=np.zeros(len(margins)), where=hessian > 0.0)
-        unit = 1.0 if self._is_noise_known else float(hessian.mean())
+        unit = 1.0 if self._is_noise_known else float(hessian[hessian > 0.0].mean())
         return margins - self.start - step, hessian, unit
 
     def _first_variances(
