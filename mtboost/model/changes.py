@@ -60,7 +60,7 @@ def add_task(
 ) -> None:
     """Add a new task to a model; :meth:`mtboost.MultiTaskModel.add_task` has the arguments."""
     stage, library, column = model._stage, model._library, model.task_column
-    task = as_name(task)
+    task = as_name(tuple(task) if isinstance(task, list) else task)  # columns of nested tasks
     if column is not None and type(task) is type(column) and task == column:
         found = without_task_column(stage, column, X, feature_names)[2]
         task = task if found is None else found

@@ -93,9 +93,9 @@ def warn_of_small_units(settings: Settings, data: Dataset) -> None:
         spread = float(np.sqrt(np.cov(labels, aweights=weights, ddof=0)))
         if 0.0 < _SMALL_SHARE * total * spread**2 < limits.gain:
             warn_user(
-                f"y has standard deviation {spread:.3g}, and XGBoost's trees have no split whose "
-                f"gain, in squared units of y, is below {limits.gain:g}: good ones are lost. Fit "
-                f"to y in a smaller unit, such as y / {spread:.1g}."
+                f"y has standard deviation {spread:.3g}, and trees have no split whose gain, in "
+                f"squared units of y, is below {limits.gain:g}: good ones are lost. Fit to y in a "
+                f"smaller unit, such as y / {spread:.1g}."
             )
 
 

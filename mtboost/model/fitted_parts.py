@@ -302,14 +302,12 @@ class FittedParts:
 
     def _check_task(self, task: TaskName) -> None:
         try:
-            is_known = task in self.quit_round
-        except TypeError:  # not hashable, such as a list
-            is_known = False
-        if not is_known:
+            self.quit_round[task]
+        except (KeyError, TypeError):
             raise DataError(
                 f"task {task!r} is unknown. Known: {listed(self.tasks, 'task')}."
                 f"{did_you_mean(task, self.tasks)}"
-            )
+            ) from None
 
     def _names_of_features(self, task: TaskName) -> list[str]:
         """Names of a task's columns, those of the library where the user gave none."""

@@ -86,8 +86,9 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
     specific_params : dict of task name to dict of str to object
         Those of each task's model.
     label_names : tuple of str or int, or None
-        Names of the labels of a row, in the order of their columns, if the model was fitted with
-        several; each is a task, or the first level of tasks.
+        Names of the labels of a row that the model was fitted with, in the order of their columns,
+        if there were several; each is a task, or the first level of tasks. Predictions have the
+        columns of those that :meth:`remove_task` has left.
     calibration : Calibration or None
         Slope and intercept of each task's log-odds in its margin (docs/calibration.md); None
         without ``fit(calibrate=True)``, and after :meth:`update` and :meth:`refresh`.
@@ -128,9 +129,9 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
 
         Parameters
         ----------
-        task : int, str or bool
+        task : int, str, bool or tuple of them
             Its name, different from those in :attr:`tasks` and of the same type; or, as in
-            :func:`mtboost.fit`, the column of `X` that contains it.
+            :func:`mtboost.fit`, the column of `X` that contains it, of nested tasks the columns.
         X : table of shape (n_rows, n_features)
             Rows of the task, with the common columns and any others. If some task of the model
             lacks a common column (``common_features="all"``), the new one may lack some, too.
@@ -197,7 +198,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         """Make a model without a task.
 
         The task's own model, its leaf values and its report are gone; the splits and the values
-        that all tasks share stay as its rows have helped to make them.
+        that all tasks share stay as its rows have helped to make them. Of nested tasks the values
+        of a group stay too, even when none of its tasks is left.
 
         Parameters
         ----------

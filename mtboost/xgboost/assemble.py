@@ -81,8 +81,6 @@ def _with_lists(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _with_lists(item) for key, item in value.items()}
     if isinstance(value, list):
-        if value and isinstance(value[0], str):  # names, of which there may be many
-            return value
         return [_with_lists(item) for item in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
 

@@ -127,6 +127,12 @@ def test_those_that_cannot_be_called_are_refused_before_work(backend, strategy, 
         mtboost.fit(X, y, callbacks=[end_after(backend, 5)], **options)
 
 
+def test_train_names_a_callback_that_is_none():
+    X, y, task = rows()
+    with pytest.raises(ParameterTypeError, match="callbacks holds 3"):
+        mtboost.train({}, mtboost.Dataset(X, y, task=task), 2, callbacks=[3])
+
+
 def test_they_are_a_list():
     X, y, task = rows()
     with pytest.raises(ParameterTypeError, match="pass a list of callbacks"):

@@ -42,7 +42,9 @@ def test_weights_too_small_for_children_are_named_with_the_remedy():
 
 def test_small_weights_of_many_rows_are_left_alone():
     X, y, task = rows()
-    assert fit(X, y, task, weight=np.full(len(y), 0.19), params={"min_child_weight": 0.1})[1] == []
+    weight = np.full(len(y), 0.19)  # which add up to 114, and those of 500 rows to 95
+    assert fit(X, y, task, weight=weight)[1] == []
+    assert len(fit(X[:500], y[:500], task[:500], weight=weight[:500])[1]) == 1
     assert fit(X[:30], y[:30], task[:30])[1] == []  # few rows, not small weights
     few = (np.arange(len(y)) < 30).astype(float)
     assert fit(X, y, task, weight=few, validation_fraction=0)[1] == []  # the others do not count

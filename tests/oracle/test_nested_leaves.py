@@ -376,6 +376,20 @@ def test_a_new_store_of_a_new_region_starts_that_region(library):
     assert np.abs(of_region - of_all).mean() > 0.01
 
 
+def test_columns_name_a_new_store_as_a_list_as_in_fit(library):
+    own = (NEW["region"] == "r2").to_numpy()
+    rows = NEW[own].assign(region="r9", store=0)
+    options = {"validation_fraction": 0, "specific_rounds": 0}
+    found = []
+    for task in (("r9", 0), LEVELS, tuple(LEVELS)):
+        model = fitted(library)
+        model.add_task(task, rows, Y_NEW[own], **options)
+        assert model.tasks[-1] == ("r9", 0)
+        found.append(model.predict(rows))
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
 def test_the_only_store_of_a_region_may_leave(library):
     model = fitted(library)
     margins = model.predict_margin(NEW)
