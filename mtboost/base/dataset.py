@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import FloatArray, as_array
 from mtboost.base.checked_tables import as_table
-from mtboost.base.checks import did_you_mean
+from mtboost.base.checks import did_you_mean, shown
 from mtboost.base.labels import as_base_margin, as_labels, as_weights
 from mtboost.base.missing_columns import align_some, columns_with_nan, lacking
 from mtboost.base.queries import (
@@ -52,12 +52,20 @@ def is_column(task: Any) -> TypeGuard[str | int]:
     return isinstance(task, (str, int)) and not isinstance(task, bool)
 
 
+def _are_names(task: Any) -> TypeGuard[list[str] | tuple[str, ...]]:
+    return isinstance(task, list | tuple) and all(isinstance(name, str) for name in task)
+
+
 def as_task_column(task: Any) -> TaskColumn | None:
-    """Return `task` if it may name a column, or columns of nested tasks; None for other labels."""
+    """Return `task` if it may name a column, or columns of nested tasks; None for other labels.
+
+    One name in a list is that column.
+    """
     if is_column(task):
         return task
-    are_names = isinstance(task, list | tuple) and all(isinstance(name, str) for name in task)
-    return tuple(task) if are_names and len(set(task)) == len(task) > 1 else None
+    if not _are_names(task) or not task or len(set(task)) < len(task):
+        return None
+    return tuple(task) if len(task) > 1 else task[0]
 
 
 def task_column_of(
@@ -65,13 +73,19 @@ def task_column_of(
 ) -> TaskColumn | None:
     """Return the column of X that `task` names, or those of nested tasks; None for labels."""
     column = as_task_column(task)
-    if not isinstance(column, tuple):
+    if is_column(task) or not _are_names(task):
         return column
     names = column_names(X) if feature_names is None else feature_names
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if len(task) == n_rows == 1:
+        return None  # the label of the row
+    if column is None:
+        if len(task) != n_rows and task and set(task) <= set(names):
+            raise DataError(f"task is {shown(task)}, which names a column twice: name each once.")
+        return None
     unknown = [name for name in task if name not in names]
     if not unknown:
         return column
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if names and len(task) != n_rows:
         raise DataError(
             f"task has {len(task)} labels, but X has {n_rows} rows: pass one a row, or columns of "

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from mtboost.base.arrays import as_array
 from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.column_types import PLAIN_NUMBER, is_categorical
+from mtboost.base.tasks import check_type_of_labels
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError
 
@@ -146,11 +147,7 @@ class Table:
         if len(levels) == 1:
             return levels[0]
         for name, level in zip(columns_of(column), levels, strict=True):
-            if level.dtype.kind in "mM":
-                raise DataError(
-                    f"Column {name!r} of the tasks has dtype {level.dtype}: labels must be int, "
-                    "str or bool."
-                )
+            check_type_of_labels(f"Column {name!r} of the tasks", level)
         return list(zip(*(level.tolist() for level in levels), strict=True))
 
     def numbers(self, dtype: type[np.floating[Any]]) -> npt.NDArray[np.floating] | None:

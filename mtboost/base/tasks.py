@@ -406,9 +406,14 @@ def _as_list(labels: Any) -> list[Any]:
             f"task must be one label a row, found {type(labels).__name__} of shape {array.shape}. "
             "Nested tasks are tuples, [(region, store), ...], or columns of X by their names."
         )
-    if array.dtype.kind not in "biufUTO":
-        raise DataError(f"task has dtype {array.dtype}: labels must be int, str or bool.")
+    check_type_of_labels("task", array)
     return list(array.tolist())
+
+
+def check_type_of_labels(what: str, values: npt.NDArray[Any]) -> None:
+    """Raise DataError for an array of dates, bytes or others that name no task."""
+    if values.dtype.kind not in "biufUTO":
+        raise DataError(f"{what} has dtype {values.dtype}: labels must be int, str or bool.")
 
 
 def _is_missing(value: object) -> bool:

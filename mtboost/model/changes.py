@@ -9,7 +9,7 @@ from typing import Any
 
 from mtboost.base.checks import check_count
 from mtboost.base.classes import with_class_numbers
-from mtboost.base.dataset import Dataset
+from mtboost.base.dataset import Dataset, as_task_column
 from mtboost.base.tasks import TaskName, TaskSet, as_name
 from mtboost.base.threads import default_n_threads
 from mtboost.base.validation import hold_out
@@ -60,7 +60,8 @@ def add_task(
 ) -> None:
     """Add a new task to a model; :meth:`mtboost.MultiTaskModel.add_task` has the arguments."""
     stage, library, column = model._stage, model._library, model.task_column
-    task = as_name(tuple(task) if isinstance(task, list) else task)  # columns of nested tasks
+    # A list has the columns of tasks, or the labels of a nested one.
+    task = as_name(as_task_column(task) or tuple(task) if isinstance(task, list) else task)
     if column is not None and type(task) is type(column) and task == column:
         found = without_task_column(stage, column, X, feature_names)[2]
         task = task if found is None else found

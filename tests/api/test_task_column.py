@@ -77,3 +77,35 @@ def test_dates_are_no_labels_of_nested_tasks():
     for task in ("day", ["day", "shop"]):
         with pytest.raises(DataError, match="dtype datetime64.*int, str or bool"):
             mtboost.fit(table, np.arange(6.0), task=task)
+
+
+def test_one_name_in_a_list_is_that_column():
+    expected = fitted("shop")
+    for task in (["shop"], ("shop",)):
+        model = fitted(task)
+        assert model.task_column == "shop"
+        assert model.tasks == (0, 1, 2)
+        np.testing.assert_array_equal(model.predict(FRAME, task=task), expected.predict(FRAME))
+        assert model.predict(FRAME[:1], task=task) == expected.predict(FRAME[:1])
+    rows = FRAME.assign(shop=7)
+    model.add_task(["shop"], rows, TARGET, validation_fraction=0)
+    assert model.tasks[-1] == 7
+    estimator = mtboost.MultiTaskRegressor(n_estimators=8, random_state=0, task=["shop"], **FAST)
+    assert estimator.fit(FRAME, TARGET).model_.task_column == "shop"
+
+
+def test_one_label_of_one_row_is_a_label_even_if_a_column_has_the_name():
+    names = np.array(["a", "b", "c"])[FRAME["shop"]]
+    model = fitted(names, FRAME.drop(columns="shop"))
+    row = FRAME.drop(columns="shop")[:1]
+    np.testing.assert_array_equal(
+        model.predict(row, task=["b"]), model.predict(row, task=np.array(["b"]))
+    )
+
+
+def test_a_list_that_names_no_column_or_one_twice_says_so():
+    with pytest.raises(DataError, match="no column 'shops'. Did you mean 'shop'?"):
+        fitted(["shops"])
+    with pytest.raises(DataError, match=r"task is \['shop', 'shop'\], which names a column twice"):
+        fitted(["shop", "shop"])
+    assert fitted(["a", "a", "b"] * 50).tasks == ("a", "b")  # labels that are also columns
