@@ -44,8 +44,8 @@ def as_table(
     X : table of shape (n_rows, n_features)
         NumPy array or nested list of numbers; SciPy sparse (CSR or CSC as they are, other formats
         become CSR); pandas or polars DataFrame or pyarrow Table of numbers, booleans,
-        categories and text, which becomes categories in sorted order. NaN and null are missing;
-        XGBoost refuses infinity.
+        categories and text, which becomes categories in sorted order. NaN, None and null are
+        missing; XGBoost refuses infinity.
     feature_names : sequence of str, optional
         Names for the columns of an array.
     task_column : str, int or sequence of str, optional
@@ -215,11 +215,14 @@ def _with_known_types(table: Table, exempt: Collection[str]) -> Table:
 def _with_text_as_categories(
     table: Table, exempt: Collection[str], argument: str, may_be_empty: bool
 ) -> Table:
-    """The table with sorted categories in the columns of text, but for the exempt ones."""
+    """The table with sorted categories in the columns of text, but for the exempt ones.
+
+    Columns without any text hold missing numbers, unless a column may be empty.
+    """
     chosen = [
         name
         for name, dtype in table.column_types.items()
-        if name not in exempt and may_be_text(dtype) and _is_text(table, name, may_be_empty)
+        if name not in exempt and may_be_text(dtype) and _is_text(table, name)
     ]
     if not chosen:
         return table
@@ -233,14 +236,14 @@ def _with_text_as_categories(
             )
         if labels or may_be_empty:
             found[name] = labels
+        else:
+            table = table.with_column(name, np.full(table.n_rows, np.nan))
     return table.with_text(found)
 
 
-def _is_text(table: Table, column: str, may_be_empty: bool) -> bool:
-    if table.library != "pandas":
-        return True
-    kind = _inferred(table, column)
-    return kind == "string" or (kind == "empty" and may_be_empty)
+def _is_text(table: Table, column: str) -> bool:
+    """Whether a column holds text, or nothing at all."""
+    return table.library != "pandas" or _inferred(table, column) in ("string", "empty")
 
 
 def _kind_of_objects(table: Table, column: str) -> str:

@@ -75,6 +75,13 @@ def test_missing_values_may_be_of_any_type(backend):
         ),
     ):
         np.testing.assert_array_equal(model.predict(table, task=task), expected)
+        by_rows = fit(X, y, task, backend, eval_set=(table, y, task))
+        assert by_rows.history["u"]["common"].size
+        model.add_task("new", table, y)
+        np.testing.assert_array_equal(
+            model.predict({"new": table})["new"], model.predict({"new": X.assign(c=None)})["new"]
+        )
+        model = model.remove_task("new")
     numbers = fit(X[["a"]], y, task, backend)
     of_none, of_nan = (pd.DataFrame({"a": [cell]}) for cell in (None, np.nan))
     assert numbers.predict(of_none, task=["u"]) == numbers.predict(of_nan, task=["u"])
@@ -106,3 +113,20 @@ def test_tables_of_all_libraries_have_the_same_categories(backend, labels):
             found = fit(of_training, y, task, backend, eval_set=(new, y, task)).history
             np.testing.assert_array_equal(found["u"]["common"], margins["u"]["common"])
             np.testing.assert_array_equal(found["u"]["specific"], margins["u"]["specific"])
+
+
+@BACKENDS
+@pytest.mark.parametrize("dtype", ["object", "string", "polars"])
+def test_columns_without_values_are_columns_of_missing_numbers(backend, dtype):
+    X, y, task = rows(["x", "y", "z"])
+    expected = fit(X[["a"]].assign(c=np.nan), y, task, backend).predict(
+        X.assign(c=np.nan), task=task
+    )
+    if dtype == "polars":
+        empty = polars.Series("c", [None] * N, polars.String)
+        table = polars.DataFrame({"a": X["a"].to_numpy(), "c": empty})
+    else:
+        table = X[["a"]].assign(c=pd.Series([None] * N, dtype=dtype))
+    np.testing.assert_array_equal(
+        fit(table, y, task, backend).predict(X.assign(c=np.nan), task=task), expected
+    )
