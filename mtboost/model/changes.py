@@ -14,7 +14,7 @@ from mtboost.base.tasks import TaskName, TaskSet, as_name
 from mtboost.base.threads import default_n_threads
 from mtboost.base.validation import hold_out
 from mtboost.errors import DataError
-from mtboost.model.checked_rows import check_rows
+from mtboost.model.checked_rows import check_rows, check_takes_new_rows
 from mtboost.model.making_settings import common_parameters, feature_prior_of, make_objectives
 from mtboost.model.named_objectives import labels_are_classes
 from mtboost.model.new_rows import with_levels
@@ -66,6 +66,7 @@ def add_task(
         found = without_task_column(stage, column, X, feature_names)[2]
         task = task if found is None else found
     check_new_name(task, model.tasks)
+    check_takes_new_rows(model.objective, "add_task()")
     y, eval_set = model._encode(y), with_class_numbers(eval_set, model.classes)
     data = rows_of_new_task(stage, task, (X, y, weight, base_margin), feature_names, column)
     given = library.parameters({} if params is None else params)

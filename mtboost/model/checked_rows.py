@@ -12,7 +12,7 @@ from mtboost.base.arrays import FloatArray
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warn_user
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics.metric import check_classes
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Backend
@@ -99,6 +99,15 @@ def warn_of_small_units(settings: Settings, data: Dataset) -> None:
             )
 
 
+def check_takes_new_rows(objective: object, change: str) -> None:
+    """Raise UnsupportedError for a change of a model by new rows, which need queries."""
+    if is_ranking(objective):
+        raise UnsupportedError(
+            f"{change} takes no queries, and objective={objective!r} ranks the rows of each query: "
+            "fit a new model, with qid."
+        )
+
+
 def check_kind_of_rows(objective: object, data: Dataset) -> None:
     """Raise unless rows have queries, or bounds of labels, exactly if the objective needs them."""
     shape = data.labels().shape
@@ -116,8 +125,7 @@ def check_kind_of_rows(objective: object, data: Dataset) -> None:
     if is_ranking(objective) and data.queries is None:
         raise DataError(
             f"objective={objective!r} ranks the rows of each query: pass qid, the query of each "
-            "row, to mtboost.fit or MultiTaskRanker. Changes of a fitted model, tune and Dask do "
-            "not support it."
+            "row."
         )
     if data.queries is not None and not is_ranking(objective):
         raise ParameterError(

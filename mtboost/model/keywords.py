@@ -60,3 +60,10 @@ def where_in_an_estimator(
         if own in of_constructor:
             return f" Pass {own}= to the constructor, or to set_params."
     return did_you_mean(name, known)
+
+
+def where_in_an_update(name: str, given: Mapping[str, Any], known: Collection[str]) -> str:
+    """Return the same for a keyword of :meth:`mtboost.MultiTaskModel.update`."""
+    is_number_of_rounds = name in ("num_boost_round", "n_estimators")
+    own = "rounds" if is_number_of_rounds else _OTHER_NAME.get(name)
+    return f" Pass {own}=." if own in known else did_you_mean(name, known)

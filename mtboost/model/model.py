@@ -16,7 +16,9 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.validation import parts_of_eval_set
 from mtboost.errors import DataError
 from mtboost.model.changes import add_task, parts_without_task
+from mtboost.model.checked_rows import check_takes_new_rows
 from mtboost.model.intervals import TasksWithIntervals
+from mtboost.model.keywords import where_in_an_update
 from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
 from mtboost.model.new_task import check_new_name
 from mtboost.model.parts import from_parts, to_parts
@@ -173,6 +175,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         ------
         DataError, ParameterError, TypeError
             Before any training; the model is then unchanged.
+        UnsupportedError
+            The model ranks the rows of queries.
         """
         add_task(
             self,
@@ -272,6 +276,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         model.add_task(task, X, y, **options)
         return model
 
+    @renamed(where_in_an_update)
     def update(
         self,
         X: Any,
@@ -337,7 +342,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         DataError, ParameterError, TypeError
             The rows do not fit the model.
         UnsupportedError
-            The model comes from a file without the parameters of training, and `params` has none.
+            The model ranks the rows of queries, or comes from a file without the parameters of
+            training, and `params` has none.
 
         Notes
         -----
@@ -364,6 +370,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         >>> error(updated) < error(model)
         True
         """
+        check_takes_new_rows(self.objective, "update()")
         rows = rows_by_task(self, X, y, task, weight, base_margin)
         new = {name: own for name, own in rows.items() if name not in self.quit_round}
         known = {name: own for name, own in rows.items() if name in self.quit_round}
@@ -485,8 +492,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         DataError, ParameterError, TypeError
             The rows do not fit the model, or a task is unknown.
         UnsupportedError
-            The trees have monotone constraints, which single leaves may break, or the model comes
-            from a file without the parameters of training.
+            The trees have monotone constraints, which single leaves may break, the model ranks the
+            rows of queries, or it comes from a file without the parameters of training.
 
         Notes
         -----

@@ -19,7 +19,7 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import ParameterError, UnsupportedError
-from mtboost.model.checked_rows import check_rows
+from mtboost.model.checked_rows import check_rows, check_takes_new_rows
 from mtboost.model.new_rows import as_dataset, check_known, rows_by_task
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.refreshed_effects import refreshed_effects
@@ -56,6 +56,7 @@ def refreshed_parts(
 ) -> dict[str, Any]:
     """Return the changed fields; :meth:`mtboost.MultiTaskModel.refresh` has the arguments."""
     shrink = _check_shrink(shrink)
+    check_takes_new_rows(model.objective, "refresh()")
     rows = rows_by_task(model, X, y, task, weight, base_margin)
     check_known(model, rows, "update() trains new tasks too, and add_task() one.")
     data = as_dataset(model, rows)

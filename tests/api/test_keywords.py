@@ -112,3 +112,18 @@ def test_the_signature_of_fit_is_typed_and_has_no_further_keywords():
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         inspect.Parameter.KEYWORD_ONLY,
     }
+
+
+def test_update_names_its_number_of_rounds():
+    model = mtboost.fit(
+        np.eye(40)[:, :2], np.eye(40)[0], strategy="two-stage", num_boost_round=2, n_threads=1
+    )
+    update = partial(model.update, np.eye(40)[:, :2], np.eye(40)[0])
+    for name in ("num_boost_round", "n_estimators"):
+        assert_refused(
+            update,
+            f"update() got an unexpected keyword argument {name!r}. Pass rounds=.",
+            **{name: 5},
+        )
+    assert_refused(update, "'sample_weight'. Pass weight=.", sample_weight=np.ones(40))
+    assert_refused(update, "'round'. Did you mean 'rounds'?", round=5)

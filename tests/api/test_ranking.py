@@ -203,12 +203,22 @@ def test_labels_that_are_no_relevance_are_refused():
         mtboost.fit(X, SCORE, task=TASK, qid=QUERIES, objective="rank:ndcg")
 
 
+def test_tune_holds_out_whole_queries():
+    rows = {"task": TASK, "qid": QUERIES, "objective": "rank:ndcg"}
+    fixed = {"num_boost_round": 10, "specific_rounds": 5, "n_threads": 1}
+    found = mtboost.tune(X, Y, n_trials=1, strategy="two-stage", **rows, **fixed)
+    assert found.metric == "ndcg@32"
+    assert 0.5 < found.best_score < 1
+    model = mtboost.fit(X, Y, task=TASK, **found.fit_arguments)
+    np.testing.assert_array_equal(found.model.predict(X, task=TASK), model.predict(X, task=TASK))
+
+
 @pytest.mark.parametrize("change", ["update", "refresh", "add_task"])
 def test_changes_of_a_ranking_model_are_refused(change):
     model = fit(**QUICK)
     arguments = ("d",) if change == "add_task" else ()
     options = {} if change == "add_task" else {"task": TASK}
-    with pytest.raises(DataError, match="Changes of a fitted model"):
+    with pytest.raises(UnsupportedError, match=rf"^{change}\(\) takes no queries"):
         getattr(model, change)(*arguments, X, Y, **options)
 
 
