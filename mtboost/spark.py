@@ -16,7 +16,7 @@ import xgboost
 from xgboost.tracker import RabitTracker
 
 from mtboost.base.checks import check_count, listed
-from mtboost.errors import ParameterError
+from mtboost.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
     import pandas
@@ -79,6 +79,8 @@ def train(
     ------
     ParameterError
         A column is not in `rows`, or `n_workers` is not a positive number.
+    TypeError
+        `rows` is no DataFrame of Spark.
     pyspark.errors.PythonException
         What a worker has raised.
 
@@ -91,6 +93,12 @@ def train(
     ...     callbacks=[TaskSplit("label_lower_bound")],
     ... )
     """
+    if not hasattr(rows, "sparkSession"):
+        raise ParameterTypeError(
+            f"rows is a {type(rows).__module__}.{type(rows).__name__}: give a "
+            "pyspark.sql.DataFrame, for example of spark.createDataFrame(rows). Of tables of one "
+            "machine, such as of pandas, mtboost.fit trains a model."
+        )
     session = rows.sparkSession
     fields = {"label": label, _TASKS: task, "weight": weight, "base_margin": base_margin}
     columns = {name: column for name, column in fields.items() if column is not None}

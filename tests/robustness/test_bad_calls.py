@@ -19,6 +19,7 @@ import xgboost
 from sklearn.ensemble import RandomForestRegressor
 
 import mtboost
+import mtboost.spark
 from mtboost.errors import DataError, ModelFormatError, MtboostError, ParameterError, TrainingError
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
@@ -469,3 +470,8 @@ def test_generated_data_take_numbers_of_any_type():
     with pytest.raises(ParameterError, match="each class needs"):
         mtboost.datasets.make_fraud_scenes("scene2", positive_rate=np.uint8(1), scale=0.01)
     mtboost.datasets.make_fraud_scenes(missing=1e-320, scale=0.01)
+
+
+def test_spark_takes_no_table_of_one_machine():
+    with pytest.raises(TypeError, match="rows is a pandas.*createDataFrame.*mtboost.fit"):
+        mtboost.spark.train({}, FRAME, 2, features=["p"], label="q", task="r")
