@@ -16,6 +16,7 @@ from mtboost.base.frames import FrameLibrary, Output, as_frame, unlike
 from mtboost.base.tables import Columns, Table
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, nearest
+from mtboost.base.user_warnings import warning_once
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.predictions import OUTPUTS, FittedTasks, UnknownTask
 from mtboost.trees.backend import Margins
@@ -145,6 +146,7 @@ class ExplainedTasks(FittedTasks):
         index = [names[place] for place in order]
         return as_frame(columns, library, index=index, index_name="feature")
 
+    @warning_once
     def contributions(
         self,
         X: Any,

@@ -20,7 +20,7 @@ from mtboost.base.checks import check_number, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import as_labels, as_nonnegative
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import warn_user
+from mtboost.base.user_warnings import warn_user, warning_once
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.conformal import TaskQuantiles, task_quantiles
 from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
@@ -213,6 +213,7 @@ class TasksWithIntervals(FittedTasks):
 
     __slots__ = ()
 
+    @warning_once
     def predict_interval(
         self,
         X: Any,
@@ -279,6 +280,7 @@ class TasksWithIntervals(FittedTasks):
             unknown_task=unknown_task,
         )
 
+    @warning_once
     def conformalize(
         self, X: Any, y: Any, *, task: Any = None, weight: Any = None, base_margin: Any = None
     ) -> Self:

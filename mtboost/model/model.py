@@ -13,6 +13,7 @@ from mtboost.base.checks import listed
 from mtboost.base.renamed import renamed
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
+from mtboost.base.user_warnings import warning_once
 from mtboost.base.validation import parts_of_eval_set
 from mtboost.errors import DataError
 from mtboost.model.changes import add_task, parts_without_task
@@ -105,6 +106,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
     # ---- changes ----------------------------------------------------------------------------
 
     @renamed(patience="early_stopping_rounds")
+    @warning_once
     def add_task(
         self,
         task: TaskName,
@@ -277,6 +279,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         return model
 
     @renamed(where_in_an_update)
+    @warning_once
     def update(
         self,
         X: Any,
@@ -430,6 +433,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             )
         return own
 
+    @warning_once
     def refresh(
         self,
         X: Any,

@@ -23,6 +23,7 @@ from mtboost.base.several_labels import in_order_of_labels, label_codes
 from mtboost.base.tables import Table, coded, has_names
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet, nearest
+from mtboost.base.user_warnings import warning_once
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.fitted_parts import FittedParts
 from mtboost.trees.backend import Margins
@@ -37,6 +38,7 @@ class FittedTasks(FittedParts):
 
     __slots__ = ()
 
+    @warning_once
     def predict_margin(
         self,
         X: Any,
@@ -193,6 +195,7 @@ class FittedTasks(FittedParts):
                 margins[rows] = self._library.predict_margin(booster, own, margins[rows])
         return margins
 
+    @warning_once
     def predict(
         self,
         X: Any,
@@ -255,6 +258,7 @@ class FittedTasks(FittedParts):
         found = self._by_objective(response, margins, codes)
         return predictions_as(output, found, X, self._names_of_columns(output, codes, found))
 
+    @warning_once
     def predict_proba(
         self,
         X: Any,

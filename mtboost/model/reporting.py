@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtboost.base.atomic_file import PathName, replacing
 from mtboost.base.checks import check_type
+from mtboost.base.user_warnings import warning_once
 from mtboost.errors import DataError, MissingDependencyError
 from mtboost.model.contributions import ExplainedTasks
 from mtboost.model.estimates import AnyMetric
@@ -71,6 +72,7 @@ class ReportedTasks(ExplainedTasks):
         )
         return model_html(title, self.reports, self.metric)
 
+    @warning_once
     def evaluate(
         self,
         X: Any,
@@ -210,6 +212,7 @@ class ReportedTasks(ExplainedTasks):
         """
         return plot_history(self, ax=ax)
 
+    @warning_once
     def report_html(
         self,
         path: PathName,

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Category columns of training in new rows: numbers, nothing, or tables of another library."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars
@@ -8,6 +10,7 @@ import pyarrow
 import pytest
 
 import mtboost
+import mtboost.plotting
 from mtboost.errors import DataError
 
 BACKENDS = pytest.mark.parametrize("backend", ["xgboost", "lightgbm"])
@@ -130,3 +133,36 @@ def test_columns_without_values_are_columns_of_missing_numbers(backend, dtype):
     np.testing.assert_array_equal(
         fit(table, y, task, backend).predict(X.assign(c=np.nan), task=task), expected
     )
+
+
+def new_rows(model, X, y, task):
+    """Calls that read rows several times: by the common model, for each task, or for each plot."""
+    tables = {name: X[task == name] for name in model.tasks}
+    labels = {name: y[task == name] for name in model.tasks}
+    return {
+        "predict": lambda: model.predict(X, task=task),
+        "tables": lambda: model.predict(tables),
+        "evaluate": lambda: model.evaluate(X, y, task=task, against={"itself": model}),
+        "contributions": lambda: model.contributions(X, task=task),
+        "update": lambda: model.update(tables, labels, rounds=2),
+        "refresh": lambda: model.refresh(X, y, task=task),
+        "add_task": lambda: model.add_task("new", X, y, eval_set=(X, y)),
+        "conformalize": lambda: model.conformalize(X, y, task=task),
+        "plot": lambda: mtboost.plotting.plot_dependence(model, X, "a"),
+    }
+
+
+@BACKENDS
+def test_a_call_warns_of_unknown_categories_once(backend, tmp_path):
+    X, y, task = rows(["x", "y", "z"])
+    model = fit(X, y, task, backend)
+    X = X.assign(c=X["c"].cat.rename_categories({"x": "new"}))
+    calls = new_rows(model, X, y, np.asarray(task))
+    calls["report_html"] = lambda: model.report_html(tmp_path / "page.html", X, y, task=task)
+    for name, call in calls.items():
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            call()
+            call() if name == "predict" else None
+        texts = [str(each.message) for each in given if "training did not have" in str(each)]
+        assert len(texts) == (2 if name == "predict" else 1), name

@@ -12,6 +12,7 @@ import numpy as np
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count
 from mtboost.base.tasks import TaskName
+from mtboost.base.user_warnings import warning_once
 from mtboost.model.evaluation import ALL_TASKS
 from mtboost.model.plots.drawing import COLORS, FAINT, chosen_tasks, ink, name_of, new_panels
 from mtboost.model.plots.rows import (
@@ -51,6 +52,7 @@ class Reliability:
     high: Float64Array
 
 
+@warning_once
 def plot_calibration(
     model: Any,
     X: Any,

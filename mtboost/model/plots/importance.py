@@ -14,6 +14,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_switch
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
+from mtboost.base.user_warnings import warning_once
 from mtboost.model.contributions import ExplainedTasks
 from mtboost.model.plots.drawing import (
     COLOR_MAP,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _MOST_NUMBERS = 150
 
 
+@warning_once
 def plot_importance(
     model: Any,
     X: Any,

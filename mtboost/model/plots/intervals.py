@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count
 from mtboost.base.tasks import TaskName
+from mtboost.base.user_warnings import warning_once
 from mtboost.model.intervals import predict_interval
 from mtboost.model.plots.drawing import (
     COLORS,
@@ -69,6 +70,7 @@ class _Intervals:
         return _Intervals(*parts)
 
 
+@warning_once
 def plot_intervals(
     model: Any,
     X: Any,

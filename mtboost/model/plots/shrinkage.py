@@ -10,6 +10,7 @@ import numpy as np
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName
+from mtboost.base.user_warnings import warning_once
 from mtboost.errors import UnsupportedError
 from mtboost.model.plots.drawing import (
     COLORS,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 
+@warning_once
 def plot_shrinkage(
     model: Any,
     X: Any,
