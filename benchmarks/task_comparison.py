@@ -87,6 +87,8 @@ def main(
             Budget(threads=args.threads),
             args.out,
         )
+    if not args.out.exists():
+        raise SystemExit(f"There are no results: {args.out} does not exist.")
     print_tables(args.out, list(methods), args.reference, peers)
     if n_failures:
         raise SystemExit(f"{n_failures} runs failed; see above")
@@ -104,11 +106,13 @@ def run(
 ) -> int:
     """Append what is missing, all sets and methods of a seed before the next; count failures.
 
-    A method that fails is printed with its traceback, and the others go on.
+    A method that fails is printed with its traceback, and the others go on. Sets that are left out
+    are printed once.
     """
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     done = {(entry["data"], entry["seed"], entry["method"]) for entry in map(json.loads, lines)}
     n_failures = 0
+    left_out = set()
     for seed in seeds:
         for name, make in sets.items():
             missing = [method for method in methods if (name, seed, method) not in done]
@@ -117,7 +121,9 @@ def run(
             try:
                 train, judge = make(seed)
             except SkippedError as reason:
-                print(f"{name}: left out: {reason}", flush=True)
+                if name not in left_out:
+                    print(f"{name}: left out: {reason}", flush=True)
+                left_out.add(name)
                 continue
             for method in missing:
                 start = time.process_time()

@@ -9,7 +9,8 @@ with the largest sums are used (of labels: with the most positives), with 1500 r
 A `csv` or `parquet` file has columns `task`, `y`, and if rows are to be split in time `time`; all
 others are features. Text is numbered in alphabetical order. A `y` of 0 and 1 is a class.
 
-Rows whose label is missing are left out.
+Rows whose label or task is missing are left out. A file that is no such table is skipped: reading
+it raises SkippedError, with its name and the reason.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ MAX_OUTPUTS, ROWS_OF_MANY_OUTPUTS = 40, 1500
 
 
 def names_in(folder: Path) -> dict[str, Path]:
-    """Tables of a folder by name, sorted."""
+    """Tables of a folder by name, sorted; files that cannot be read are among them."""
+    if not Path(folder).is_dir():
+        raise SystemExit(f"--data must name a folder of tables, found {str(folder)!r}.")
     paths = sorted(path for path in Path(folder).iterdir() if path.suffix in SUFFIXES)
     names = [path.stem for path in paths]
     return {
         path.stem if names.count(path.stem) == 1 else path.name: path
         for path in paths
-        if path.suffix != ".npz" or _has_tasks(path)
+        if path.suffix != ".npz" or _may_have_tasks(path)
     }
 
 
@@ -45,20 +48,36 @@ def read_task_set(path: Path, seed: int, part: float = 1.0) -> TaskSet:
 
 def read_rows(path: Path, seed: int) -> Rows:
     """All rows of a table; the seed only draws rows of many outputs."""
+    try:
+        rows = _read(path, seed)
+    except SkippedError as reason:
+        raise SkippedError(f"{path.name} {reason}") from None
+    except Exception as error:  # of NumPy, pandas and zipfile, each for what it cannot read
+        reason = " ".join(str(error).split())
+        raise SkippedError(
+            f"{path.name} cannot be read: {type(error).__name__}: {reason}"
+        ) from error
+    return rows
+
+
+def _read(path: Path, seed: int) -> Rows:
     if path.suffix != ".npz":
         frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-        return _rows_of_frame(path, frame)
+        return _rows_of_frame(frame)
     with np.load(path, allow_pickle=False) as file:
         if "Y" in file.files:
             return _rows_of_outputs(_table(file), file["Y"], seed)
         if "task" not in file.files:
-            raise SkippedError(f"{path.name} has neither tasks nor several outputs")
+            raise SkippedError("has neither tasks nor several outputs")
         return _rows(_table(file), file["y"], file["task"])
 
 
-def _has_tasks(path: Path) -> bool:
-    with np.load(path, allow_pickle=False) as file:
-        return "Y" in file.files or "task" in file.files
+def _may_have_tasks(path: Path) -> bool:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return "Y" in file.files or "task" in file.files
+    except Exception:  # read_rows names it
+        return True
 
 
 def _table(file: Any) -> Any:
@@ -81,22 +100,29 @@ def _rows_of_outputs(X: Any, Y: Any, seed: int) -> Rows:
     return _rows(X[group], Y.T.ravel(), np.repeat(np.arange(n_outputs), n_rows), group=group)
 
 
-def _rows_of_frame(path: Path, frame: pd.DataFrame) -> Rows:
+def _rows_of_frame(frame: pd.DataFrame) -> Rows:
     if missing := {"task", "y"} - set(frame.columns):
         raise SkippedError(
-            f"{path.name} has no column {' and no column '.join(sorted(missing))}: its columns "
-            f"are {', '.join(map(str, frame.columns[:20]))}"
+            f"has no column {' and no column '.join(sorted(missing))}: its columns are "
+            f"{', '.join(map(str, frame.columns[:20]))}"
         )
     features = frame.drop(columns=["task", "y", "time"], errors="ignore")
+    if features.empty:
+        raise SkippedError(f"has {len(frame)} rows and {features.shape[1]} columns of features")
     X = np.column_stack([_numbers(features[name]) for name in features])
     time = _numbers(_as_dates(frame["time"])) if "time" in frame else None
     return _rows(X, frame["y"], frame["task"], time=time)
 
 
 def _rows(X: Any, y: Any, task: Any, **more: Any) -> Rows:
-    """Rows with a label; tasks are numbered in their order."""
-    y = np.asarray(y, np.float64)
-    has_label = ~np.isnan(y)
+    """Rows with a label and a task; tasks are numbered in their order."""
+    try:
+        y = np.asarray(y, np.float64)
+    except (TypeError, ValueError) as error:
+        raise SkippedError(f"has labels that are no numbers: {error}") from None
+    has_label = ~np.isnan(y) & ~pd.isna(np.asarray(task))
+    if not has_label.any():
+        raise SkippedError("has no row with a label and a task")
     names, codes = np.unique(np.asarray(task)[has_label], return_inverse=True)
     return Rows(
         np.asarray(X, np.float32)[has_label],

@@ -28,6 +28,10 @@ class TaskSet(NamedTuple):
 def task_set(rows: Rows, seed: int, part: float = 1.0) -> TaskSet:
     """Hold out test rows, and keep a part of the others to train on."""
     train, test = rows.split(TEST_PART, seed)
+    if not (len(train.y) and len(test.y)):
+        raise SkippedError(
+            f"{len(rows.y)} rows of {rows.n_tasks} tasks are too few to test on some"
+        )
     if rows.time is not None:  # a task that starts in the test period has nothing to train on
         train, test = _renumber(train.take(train.time < test.time.min()), test)
     if rows.group is not None and not rows.is_binary:

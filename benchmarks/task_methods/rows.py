@@ -130,7 +130,7 @@ def _start_of_last(part: float, time: Floats) -> float:
     """Time from which on about a part of the rows are; later than the first."""
     times, counts = np.unique(time, return_counts=True)
     if len(times) < 2:
-        raise ValueError(f"All {len(time)} rows have the time {times[0]}: leave `time` out.")
+        raise SkippedError(f"All {len(time)} rows have the time {times[0]}: leave `time` out.")
     parts = 1 - np.cumsum(counts)[:-1] / len(time)  # of the rows from times[1:] on
     return float(times[1 + np.abs(parts - part).argmin()])
 
@@ -147,7 +147,7 @@ Method = Callable[[Rows, int, Budget], Fitted]
 
 
 class SkippedError(Exception):
-    """The method cannot run here; says why."""
+    """The method cannot run here, or the rows are none to learn from; says why."""
 
 
 def losses(rows: Rows, prediction: Floats) -> Floats:

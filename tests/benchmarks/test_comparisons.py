@@ -254,6 +254,61 @@ def test_csv_without_tasks_is_skipped_with_its_columns(tmp_path: Path) -> None:
         read_rows(tmp_path / "mine.csv", seed=0)
 
 
+#: Files of a folder that are no tables, and why each is skipped.
+ODD_FILES = {
+    "junk.npz": (b"junk", "junk.npz cannot be read: "),
+    "junk.parquet": (b"junk", "junk.parquet cannot be read: "),
+    "empty.csv": (b"", "empty.csv cannot be read: EmptyDataError: No columns"),
+    "latin.csv": ("task,y,a\nK\xf6ln,1,2\n".encode("latin-1"), "latin.csv cannot be read: Unicode"),
+    "words.csv": (
+        b"task,y,a\nu,yes,2\n",
+        "words.csv has labels that are no numbers: could not convert string to float: 'yes'",
+    ),
+    "bare.csv": (b"task,y\nu,1\nv,0\n", "bare.csv has 2 rows and 0 columns of features"),
+    "header.csv": (b"task,y,a\n", "header.csv has 0 rows and 1 columns of features"),
+    "unlabelled.csv": (b"task,y,a\nu,,2\n,1,2\n", "unlabelled.csv has no row with a label and a"),
+    "few.csv": (b"task,y,a\nu,1,2\n", "1 rows of 1 tasks are too few to test on some"),
+    "now.csv": (b"task,y,a,time\nu,1,2,5\nu,0,2,5\n", "All 2 rows have the time 5"),
+}
+
+
+def test_files_that_are_no_tables_are_skipped_once_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_csv(tmp_path / "mine.csv", a_table())
+    for name, (content, _) in ODD_FILES.items():
+        (tmp_path / name).write_bytes(content)
+    names = names_in(tmp_path)
+    assert len(names) == 1 + len(ODD_FILES)
+    out = tmp_path / "results.jsonl"
+    command = [*names, "--data", str(tmp_path), "--out", str(out), "--threads", "1"]
+    never_worse.main([*command, "--seeds", "2", "--method", "XGBoost default"])
+    lines = out.read_text("utf-8").splitlines()
+    assert [json.loads(line)["data"] for line in lines] == ["mine", "mine"]
+    printed = capsys.readouterr().out.splitlines()
+    for name, (_, reason) in ODD_FILES.items():
+        shown = next(each for each, path in names.items() if path.name == name)
+        (line,) = (line for line in printed if line.startswith(f"{shown}: left out: "))
+        assert reason in line
+
+
+def test_rows_without_a_task_are_left_out(tmp_path: Path) -> None:
+    for tasks in (["u", None, "v", "u"], [1.0, np.nan, 2.0, 1.0]):
+        frame = pd.DataFrame({"task": tasks, "y": [0.5, 1, 2, 3], "a": range(4)})
+        frame.to_csv(tmp_path / "mine.csv", index=False)
+        rows = read_rows(tmp_path / "mine.csv", seed=0)
+        assert (rows.n_tasks, rows.task.tolist(), rows.y.tolist()) == (2, [0, 1, 0], [0.5, 2, 3])
+    X, task = np.zeros((3, 1)), np.array([np.nan, 0, 1])
+    np.savez(tmp_path / "mine.npz", X=X, y=np.arange(3), task=task)
+    assert read_rows(tmp_path / "mine.npz", seed=0).y.tolist() == [1, 2]
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+    command = ["--data", str(tmp_path / "nowhere"), "--out", str(tmp_path / "results.jsonl")]
+    with pytest.raises(SystemExit, match="--data must name a folder of tables, found .*nowhere"):
+        never_worse.main(command)
+
+
 def test_a_subsample_of_too_few_rows_is_skipped() -> None:
     with pytest.raises(SkippedError, match="5% of 180 training rows are fewer than 5 rows"):
         task_set(a_table(), 0, part=0.05)
