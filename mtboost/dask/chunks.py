@@ -19,6 +19,7 @@ from mtboost.base.dataset import split_task_column
 from mtboost.base.labels import as_labels, as_nonnegative
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError
+from mtboost.model.checked_rows import Units
 
 #: Different labels of which all are collected: more are no classes.
 _MOST_LABELS = 10_000
@@ -237,6 +238,8 @@ class Summary:
         Their total weight.
     labels : ndarray
         The different labels, ascending; of very many the least and the largest.
+    units : Units
+        Sums by which the units of weights and labels are judged.
     row : Any
         One row of X.
     """
@@ -245,6 +248,7 @@ class Summary:
     tasks: dict[TaskName, int]
     weights: dict[TaskName, float]
     labels: npt.NDArray[np.floating[Any]]
+    units: Units
     row: Any
 
 
@@ -262,6 +266,7 @@ def summarise(chunk: Chunk, number: int, task: Any) -> Summary | None:
         dict(zip(tasks.names, tasks.counts.tolist(), strict=True)),
         dict(zip(tasks.names, weights.tolist(), strict=True)),
         _different(chunk.rows["y"]),
+        Units.of(chunk.rows["y"], chunk.rows.get("weight")),
         chunk.take(np.zeros(1, np.int64)).X,
     )
 
@@ -289,6 +294,7 @@ def together(parts: Sequence[Summary | None]) -> Summary:
         {name: tasks[name] for name in names},
         {name: weights[name] for name in names},
         _different(np.concatenate([part.labels for part in found])),
+        sum((part.units for part in found), Units()),
         found[0].row,
     )
 

@@ -48,6 +48,7 @@ from mtboost.dask.searching import (
 from mtboost.dask.workers import Workers, client_of
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.arguments import DRAWN, Arguments
+from mtboost.model.checked_rows import warn_of_small_units
 from mtboost.model.fitted import model_of
 from mtboost.model.fitting import fit as fit_on_one_machine
 from mtboost.model.keywords import where_it_belongs
@@ -158,6 +159,7 @@ def fit(
     template = problem.data
     settings = make_settings(problem, arguments, n_rows=found.n_rows)
     weights_with_tasks(template.tasks, None, arguments.task_weight)  # raises
+    warn_of_small_units(settings, found.units)
     valid_chunks, found_valid, n_before_valid = None, None, None
     if delayed_valid is not None:
         valid_chunks = client.compute(delayed_valid)

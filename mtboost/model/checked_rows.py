@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -76,27 +77,69 @@ def check_metrics(eval_metric: Any, data: Dataset) -> None:
         check_classes(metric, labels)
 
 
-def warn_of_small_units(settings: Settings, data: Dataset) -> None:
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Sums by which the units of weights and labels are judged, of rows with a weight above 0.
+
+    Attributes
+    ----------
+    n_rows : int
+    weight : float
+        Sum of the weights.
+    mean : float
+        Of the labels.
+    squares : float
+        Weighted sum of their squared distances from the mean.
+    """
+
+    n_rows: int = 0
+    weight: float = 0.0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, labels: FloatArray, weight: FloatArray | None) -> Units:
+        """Those of rows, shape (n_rows,)."""
+        y = labels.astype(np.float64)
+        own = np.ones(len(y)) if weight is None else weight.astype(np.float64)
+        total = float(own.sum())
+        if not total > 0.0:
+            return cls()
+        with np.errstate(over="ignore", invalid="ignore"):  # labels may be infinite bounds of times
+            mean = float(own @ y / total)
+            return cls(int((own > 0.0).sum()), total, mean, float(own @ (y - mean) ** 2))
+
+    def __add__(self, other: Units) -> Units:
+        weight = self.weight + other.weight
+        if weight == 0.0:
+            return self
+        share, step = other.weight / weight, other.mean - self.mean
+        return Units(
+            self.n_rows + other.n_rows,
+            weight,
+            self.mean + step * share,
+            self.squares + other.squares + step**2 * share * self.weight,
+        )
+
+
+def warn_of_small_units(settings: Settings, units: Units) -> None:
     """Warn if the limits of the library's splits, which have units, leave trees without splits."""
     limits = settings.backend.limits_of_splits(settings.params)
-    weights = np.ones(data.n_rows) if data.weight is None else data.weight.astype(np.float64)
-    total, mean = float(weights.sum()), float(weights[weights > 0.0].mean())
+    mean = units.weight / units.n_rows
     is_squared = settings.objectives.names == settings.backend.squared_error
-    if mean < _SMALL_WEIGHT and total < _FEW_CHILDREN * limits.hessian:
+    if mean < _SMALL_WEIGHT and units.weight < _FEW_CHILDREN * limits.hessian:
         warn_user(
-            f"weight adds up to {total:.3g}, and each side of a split needs "
+            f"weight adds up to {units.weight:.3g}, and each side of a split needs "
             f"{limits.name_of_hessian}={limits.hessian:g}: trees can hardly split. Divide the "
             f"weights by their mean ({mean:.3g})."
         )
-    elif is_squared and limits.gain > 0.0:
-        labels = data.labels().astype(np.float64)
-        spread = float(np.sqrt(np.cov(labels, aweights=weights, ddof=0)))
-        if 0.0 < _SMALL_SHARE * total * spread**2 < limits.gain:
-            warn_user(
-                f"y has standard deviation {spread:.3g}, and trees have no split whose gain, in "
-                f"squared units of y, is below {limits.gain:g}: good ones are lost. Fit to y in a "
-                f"smaller unit, such as y / {spread:.1g}."
-            )
+    elif is_squared and 0.0 < _SMALL_SHARE * units.squares < limits.gain:
+        spread = float(np.sqrt(units.squares / units.weight))
+        warn_user(
+            f"y has standard deviation {spread:.3g}, and trees have no split whose gain, in "
+            f"squared units of y, is below {limits.gain:g}: good ones are lost. Fit to y in a "
+            f"smaller unit, such as y / {spread:.1g}."
+        )
 
 
 def check_takes_new_rows(objective: object, change: str) -> None:

@@ -27,7 +27,7 @@ from mtboost.errors import DataError, ParameterError
 from mtboost.model.arguments import Arguments, EvalMetric, Strategy, TaskSplits, Validation
 from mtboost.model.averaging import fit_ensemble
 from mtboost.model.calibration import check_can_calibrate
-from mtboost.model.checked_rows import check_metrics, check_rows, warn_of_small_units
+from mtboost.model.checked_rows import Units, check_metrics, check_rows, warn_of_small_units
 from mtboost.model.continuing import continued
 from mtboost.model.evaluation import validation_errors
 from mtboost.model.fitted import Fitted, add_held_out, fitted_by_plan, model_of
@@ -396,7 +396,7 @@ def _train(settings: Settings, folds: Folds | None, data: Dataset, arguments: Ar
     """Train as the strategy says, on the rows that are not held out and then on `data`."""
     for train in [train for train, _ in folds.pairs] if folds else [data]:
         check_training_rows(settings, train)
-    warn_of_small_units(settings, data)
+    warn_of_small_units(settings, Units.of(data.numbers(), data.weight))
     callbacks = tuple(arguments.callbacks)
     if arguments.is_auto:
         assert folds is not None

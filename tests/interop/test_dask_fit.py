@@ -25,6 +25,7 @@ from mtboost.dask.chunks import Chunk  # noqa: E402
 from mtboost.dask.placing import Placement, place_tasks, rows_before  # noqa: E402
 from mtboost.dask.searching import Found, Sample, sample_of, sampled  # noqa: E402
 from mtboost.model import fitting  # noqa: E402
+from mtboost.model.checked_rows import Units  # noqa: E402
 from mtboost.model.sharing.plan import fit_plan  # noqa: E402
 
 N_ROWS = 1500
@@ -255,6 +256,42 @@ def test_weights_may_be_zero_in_all_rows_of_a_worker(client):
     options = {"rows": {"weight": weight[train]}, "num_boost_round": 10, "eval_set": eval_set}
     models = fit_both(client, X[train], Y[train], task=TASK[train], **options)
     assert_same_model(*models, X, TASK)
+
+
+@pytest.mark.parametrize("strategy", ["two-stage", "auto"])
+@pytest.mark.parametrize(
+    ("y", "weight", "message"),
+    [
+        (Y, np.full(N_ROWS, 1.0 / N_ROWS), r"weight adds up to 1, .*by their mean \(0.000667\)"),
+        (1e-6 * Y + 7.0, None, "y has standard deviation .*e-07, and trees have no split"),
+    ],
+)
+def test_units_too_small_for_splits_warn_as_on_one_machine(client, y, weight, message, strategy):
+    rows = {} if weight is None else {"weight": weight}
+    options = {**ROUNDS, "strategy": strategy, "num_boost_round": 2}
+    collections = {name: spread(own) for name, own in rows.items()}
+    with pytest.warns(UserWarning, match=message) as found:
+        mtboost.dask.fit(client, spread(X), spread(y), task=spread(TASK), **collections, **options)
+    with pytest.warns(UserWarning, match=message) as expected:
+        mtboost.fit(X, y, task=TASK, **rows, **options)
+    texts = [[str(each.message) for each in own] for own in (found, expected)]
+    assert texts[0] == texts[1]
+    assert found[0].filename == __file__
+
+
+def test_sums_of_parts_are_those_of_all_rows():
+    rng = np.random.default_rng(0)
+    y, weight = 1e3 + rng.normal(size=60), rng.uniform(0, 2, 60) * (np.arange(60) >= 30)
+    weight[-1] = 0.0
+    whole = Units.of(y, weight)
+    parts = [Units.of(y[rows], weight[rows]) for rows in np.split(np.arange(60), [10, 25, 41])]
+    both = sum(parts, Units())
+    assert (whole.n_rows, both.n_rows) == (29, 29)
+    for found in (whole, both):
+        assert found.weight == pytest.approx(weight.sum())
+        assert found.mean == pytest.approx(np.average(y, weights=weight))
+        variance = np.cov(y, aweights=weight, ddof=0)
+        assert found.squares == pytest.approx(variance * weight.sum(), rel=1e-9)
 
 
 def test_classes_and_base_margins(client):
