@@ -58,6 +58,7 @@ class Fitted:
     common_losses : dict of str to float
     common_choice : str or None
     shrinkage_factor : float or None
+    has_task_levels : bool or None
     params : mapping
     specific_params : mapping of task name to mapping
         See :class:`MultiTaskModel`.
@@ -75,6 +76,7 @@ class Fitted:
     common_losses: dict[str, float] = field(default_factory=dict)
     common_choice: str | None = None
     shrinkage_factor: float | None = None
+    has_task_levels: bool | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     specific_params: Mapping[TaskName, Mapping[str, Any]] = field(default_factory=dict)
     callbacks: tuple[Any, ...] = ()
@@ -131,6 +133,7 @@ class Fitted:
             "common_losses": self.common_losses,
             "common_choice": self.common_choice,
             "shrinkage_factor": self.shrinkage_factor,
+            "has_task_levels": self.has_task_levels,
             "params": backend.without_threads(self.params),
             "specific_params": {
                 task: backend.without_threads(own) for task, own in self.specific_params.items()
@@ -162,6 +165,7 @@ def fitted_by_plan(
         plan.common_losses,
         plan.common_choice,
         plan.factor,
+        plan.has_levels,
         common_params,
         {
             task: own_params if way in ("averaged", "independent") else continued

@@ -44,6 +44,7 @@ class FittedParts:
     common_losses: dict[str, float] = field(default_factory=dict)
     common_choice: str | None = None
     shrinkage_factor: float | None = None
+    has_task_levels: bool | None = None
     params: dict[str, Any] = field(default_factory=dict)
     specific_params: dict[TaskName, dict[str, Any]] = field(default_factory=dict)
     task_position: TaskPosition | None = None

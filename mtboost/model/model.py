@@ -83,6 +83,9 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
     shrinkage_factor : float or None
         Factor by which ``strategy="auto"`` multiplied all margins above the start score, from 0 (a
         constant) to 1 (not shrunk; docs/strategies.md). None for other models, and in early files.
+    has_task_levels : bool or None
+        Whether ``strategy="auto"`` estimated the levels of the tasks again after the trees of the
+        common model (docs/linear_effects.md). None for other models, and in early files.
     params : dict of str to object
         The library's parameters that the common model was trained with. Empty in files of the first
         versions of mtboost.

@@ -68,7 +68,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
     losses: Mapping[TaskName, TaskLoss] = model["losses"]
     common_losses = model["common_losses"]
     reports: Mapping[TaskName, TaskReport] = model["reports"]
-    factor = model["shrinkage_factor"]
+    factor, has_levels = model["shrinkage_factor"], model["has_task_levels"]
     return {
         "backend": trees.backend.name,
         # Keys of JSON are texts: the values of a task are in its entry.
@@ -80,6 +80,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
         **({"common_losses": _scores_to_json(common_losses)} if common_losses else {}),
         **({"common_choice": model["common_choice"]} if model["common_choice"] else {}),
         **({} if factor is None else {"shrinkage_factor": factor}),
+        **({} if has_levels is None else {"has_task_levels": has_levels}),
         **({_SCORES: list(model[_SCORES])} if model[_SCORES] else {}),
         **({"classes": list(model["classes"])} if model["classes"] else {}),
         **_calibration_to_json(model["calibration"]),
@@ -193,6 +194,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         "common_losses": _scores_from_json(metadata.get("common_losses", {})),
         "common_choice": metadata.get("common_choice"),
         "shrinkage_factor": metadata.get("shrinkage_factor"),
+        "has_task_levels": metadata.get("has_task_levels"),
         "params": _params_from_json(metadata.get("params", "{}")),
         "specific_params": {
             entry["name"]: _params_from_json(entry["params"])
@@ -334,6 +336,7 @@ _METADATA = {
     "common_losses?": {str: (None, float)},
     "common_choice?": str,
     "shrinkage_factor?": float,
+    "has_task_levels?": bool,
     f"{_SCORES}?": [_NAME],
     "classes?": [str],
     "label_names?": [(int, str)],

@@ -50,7 +50,8 @@ class ReportedTasks(ExplainedTasks):
             (`MultiTaskModel.shrinkage_factor`).
             ``rows`` are those beside the validation rows; where each row is held out once, both
             are all rows. ``attrs["left_out"]`` lists the common models that a limit of time
-            (`effort` of :func:`mtboost.fit`) left out.
+            (`effort` of :func:`mtboost.fit`) left out, and ``attrs["has_task_levels"]`` is that of
+            the model.
         """
         rows = report_rows(self.reports, self.objective, self.metric)
         table = _data_frame(rows, "report()")
@@ -60,6 +61,7 @@ class ReportedTasks(ExplainedTasks):
         table.attrs["left_out"] = [
             name for name, loss in self.common_losses.items() if math.isnan(loss)
         ]
+        table.attrs["has_task_levels"] = self.has_task_levels
         return table
 
     def _repr_html_(self) -> str:

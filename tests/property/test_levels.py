@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Levels of tasks that are estimated again after the trees of the common model."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -186,6 +187,31 @@ def test_boosters_and_files_have_the_levels(estimated, always, tmp_path):
     model.save(tmp_path / "model.mtb")
     loaded = mtboost.load_model(tmp_path / "model.mtb")
     assert_array_equal(loaded.predict(X, task=task), model.predict(X, task=task))
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_models_say_whether_levels_were_estimated_again(is_taken, monkeypatch, tmp_path):
+    X, y, task, _ = rows_of_tasks(5)
+    chosen = (lambda common: common.with_levels()) if is_taken else (lambda common: common)
+    monkeypatch.setattr(plan, "_with_levels", chosen)
+    fit(X, y, task, num_boost_round=10).save(tmp_path / "model.mtb")
+    model = mtboost.load_model(tmp_path / "model.mtb")
+    assert model.has_task_levels is is_taken
+    assert model.report().attrs["has_task_levels"] is is_taken
+    model.report_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert ("the levels of the tasks were estimated again" in page) == is_taken
+    found = re.search("levels of tasks estimated again</th>\\s*<td[^>]*>([^<]*)</td>", page)
+    assert found.group(1) == ("yes" if is_taken else "no")
+
+
+def test_models_without_a_search_say_nothing_of_levels(tmp_path):
+    X, y, task, _ = rows_of_tasks(5)
+    model = fit(X, y, task, strategy="two-stage", num_boost_round=10, effort="balanced")
+    model.save(tmp_path / "model.mtb")
+    for own in (model, mtboost.load_model(tmp_path / "model.mtb")):
+        assert own.has_task_levels is None
+        assert own.report().attrs["has_task_levels"] is None
 
 
 def test_validation_rows_decide(estimated, monkeypatch):

@@ -68,6 +68,8 @@ def choices_section(model: FittedTasks) -> list[Child]:
         text = "The search compared common models by their mean loss over all validation rows."
         if model.common_choice:
             text += f" It chose: {model.common_choice}."
+        if model.has_task_levels:
+            text += " After the trees of this model the levels of the tasks were estimated again."
         found.append(element("p", text))
         found.append(
             figure(

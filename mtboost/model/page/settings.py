@@ -37,6 +37,7 @@ def settings_section(model: FittedTasks, parts: Mapping[str, Any]) -> list[Child
         "linear effects before them": f"{trees.n_linear:,} rounds" if trees.n_linear else "no",
         "pooling of leaf values (κ)": _pooling(trees.pooled.pooling),
         "nodes that separate tasks": _task_nodes(model),
+        "levels of tasks estimated again": _levels(model),
         "SHA-256 of mtboost.json in the model file": _digest(parts),
     }
     own = Counter(
@@ -78,6 +79,12 @@ def _task_nodes(model: FittedTasks) -> str:
     if trees.descriptors is not None:
         return f"by {trees.descriptors.n} descriptors of the tasks"
     return "by the task" if trees.has_task_column else "none"
+
+
+def _levels(model: FittedTasks) -> str:
+    if model.has_task_levels is None and strategy_of(model) == "auto":
+        return "not known"
+    return "yes" if model.has_task_levels else "no"
 
 
 def _digest(parts: Mapping[str, Any]) -> str:
