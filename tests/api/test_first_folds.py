@@ -8,7 +8,7 @@ import pytest
 from shared_tasks import OPTIONS, UNRELATED, limit, tasks_of
 
 import mtboost
-from mtboost.model.sharing import search
+from mtboost.model.sharing import plan, search
 from mtboost.model.sharing.common_by_fold import CommonByFold
 
 
@@ -88,3 +88,19 @@ def test_a_thorough_search_trains_all_settings_in_all_folds(library, tried, monk
     fitted(library, effort="thorough")
     assert all(len(each.common.models) == each.folds > 2 for each in tried)
     assert len(tried) > 1
+
+
+@pytest.mark.parametrize(("effort", "leaves"), [("balanced", True), ("thorough", False)])
+def test_a_chosen_model_behind_in_the_first_folds_is_left(library, monkeypatch, effort, leaves):
+    # In the small steps in which trees after linear effects are compared with others.
+    searches = []
+    monkeypatch.setattr(plan, "with_linear_effects", lambda found, _: searches.append(found))
+    limit(monkeypatch, repeats=False, task_splits=(), subsamples=(0.7,), small_steps=False)
+    fitted(library, effort=effort)
+    (found,) = searches
+    n_folds, losses = len(found.folds.pairs), found.common.losses_of_rows()
+    assert n_folds > 2
+    for distance, n_trained in ((-10.0, 2 if leaves else n_folds), (10.0, n_folds)):
+        common = found.fit_chosen(found.settings, to_beat=losses + distance)
+        assert len(common.models) == n_trained
+    assert len(found.fit_chosen(found.settings).models) == n_folds

@@ -357,10 +357,11 @@ def _best_common(
         steps = small if effort.small_steps else _in_steps(settings, _LINEAR_LEARNING_RATE)
         common, scale = found.fit_chosen(steps), _steps_in(steps, small)
     if rival is not None:
-        linear = rival.fit_chosen(steps)
-        losses = (linear.losses_of_rows(), common.losses_of_rows())
+        of_rows = common.losses_of_rows()
+        linear = rival.fit_chosen(steps, to_beat=of_rows)
         rival.losses = found.losses | rival.losses
-        if is_better(*losses, part):
+        are_trained = len(linear.models) == len(part.pairs)
+        if are_trained and is_better(linear.losses_of_rows(), of_rows, part):
             found, common = rival, linear
         found.losses = rival.losses
     return found, common, scale

@@ -204,9 +204,7 @@ class Search:
                 self._has_own = True
 
     def _is_beaten(self, first: Folds, losses: _Losses) -> bool:
-        """Whether the best so far is ahead by more than one standard error in the first folds."""
-        gain, error = _gain(self.of_rows[: len(losses)], losses, first)
-        return gain > error
+        return is_behind(losses, self.of_rows, first)
 
     def _mean(self, losses: _Losses) -> float:
         return float(np.average(losses, weights=self._weights))
@@ -226,14 +224,35 @@ class Search:
         """These settings with the best setting; κ as it was found."""
         return self.best.applied(settings, self.common.models[0].trees.pooled.pooling)
 
-    def fit_chosen(self, settings: Settings) -> CommonByFold:
-        """Train the best setting with these settings to the end."""
-        return fit_common_by_fold(self.chosen(settings), self.folds, shared=self._shared)
+    def fit_chosen(self, settings: Settings, to_beat: _Losses | None = None) -> CommonByFold:
+        """Train the best setting with these settings to the end.
+
+        Unless the effort is thorough, a model that is behind the losses `to_beat` of the validation
+        rows in the first folds is not trained in the others.
+        """
+        may_end = to_beat is not None and not self._are_all_folds_trained
+
+        def is_beaten(first: Folds, losses: _Losses) -> bool:
+            assert to_beat is not None
+            return is_behind(losses, to_beat, first)
+
+        return fit_common_by_fold(
+            self.chosen(settings),
+            self.folds,
+            shared=self._shared,
+            is_beaten=is_beaten if may_end else None,
+        )
 
     def vary(self, **values: Sequence[Any]) -> None:
         """Try other values of one field of the best setting."""
         for name, others in values.items():
             self.try_settings(*(replace(self.best, **{name: each}) for each in others))
+
+
+def is_behind(losses: _Losses, others: _Losses, first: Folds) -> bool:
+    """Return whether losses in the first folds are higher by more than one standard error."""
+    gain, error = _gain(others[: len(losses)], losses, first)
+    return gain > error
 
 
 def is_better(losses: _Losses, others: _Losses, folds: Folds, n_errors: float = 1.0) -> bool:
