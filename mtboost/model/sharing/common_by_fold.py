@@ -79,6 +79,9 @@ class CommonByFold:
 
     def judged_by(self, tasks: Collection[TaskName]) -> CommonByFold:
         """Return the same models with the validation rows of some tasks."""
+        names = set(tasks)
+        if all(names.issuperset(valid.tasks) for _, valid in self.folds.pairs):
+            return self  # with the margins that are known
         kept = [
             (model, settings)
             for model, settings, (_, valid) in self._of_folds()
@@ -109,23 +112,31 @@ class CommonByFold:
         return [
             fit_specific(settings.on_rows(pair[0]), *pair, model, alone=alone, followed=margins)
             for model, pair, margins in zip(
-                self.models, self.folds.pairs, self._followed, strict=True
+                self.models,
+                self.folds.pairs,
+                zip(self._of_train, self._of_valid, strict=True),
+                strict=True,
             )
         ]
 
     def followed_margins(self) -> npt.NDArray[Any]:
         """Return the margins of the validation rows, fold after fold."""
-        return np.concatenate([of_valid for _, of_valid in self._followed])
+        return np.concatenate(self._of_valid)
 
     @cached_property
-    def _followed(self) -> list[tuple[Margins, Margins]]:
-        """Margins of the training and of the validation rows of each fold."""
+    def _of_train(self) -> list[Margins]:
+        """Margins of the training rows of each fold."""
         return [
-            (
-                followed_margins(settings, model, train),
-                followed_margins(settings, model, valid),
-            )
-            for model, settings, (train, valid) in self._of_folds()
+            followed_margins(settings, model, train)
+            for model, settings, (train, _) in self._of_folds()
+        ]
+
+    @cached_property
+    def _of_valid(self) -> list[Margins]:
+        """Margins of the validation rows of each fold."""
+        return [
+            followed_margins(settings, model, valid)
+            for model, settings, (_, valid) in self._of_folds()
         ]
 
     def _of_folds(self) -> Iterator[tuple[CommonModel, Settings, tuple[Dataset, Dataset]]]:
