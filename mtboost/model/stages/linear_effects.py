@@ -51,7 +51,8 @@ from mtboost.trees.slope_rows import RowsByTask
 from mtboost.trees.steps import StepTree, steps_of
 from mtboost.trees.task_values import TaskValues
 
-_MOST_STEPS = 32
+#: Steps of a column: the most, and the fewest where tasks and columns are many.
+_MOST_STEPS, _LEAST_STEPS = 128, 32
 #: Numbers that the rows or moments of all tasks, or the values of all leaves, may have.
 _MOST_NUMBERS = 5_000_000
 #: Cells of the columns of all rows, which are copied as numbers.
@@ -94,11 +95,16 @@ def _why_no_slopes(settings: Settings, data: Dataset) -> str:
     n_groups = len(_names(data.tasks)) - data.tasks.n_tasks
     n_rows = int(np.minimum(data.tasks.counts, n_effects).sum()) + n_effects * n_groups
     n_moments = n_effects * n_rows
-    if max(n_moments, data.tasks.n_tasks * n_columns * _MOST_STEPS) > _MOST_NUMBERS:
+    if n_moments > _MOST_NUMBERS or _most_steps(data.tasks.n_tasks, n_columns) < _LEAST_STEPS:
         return f"{data.tasks.n_tasks} tasks of {n_columns} columns are too many"
     if data.n_rows * n_columns > _MOST_CELLS:
         return f"{data.n_rows} rows of {n_columns} columns are too many"
     return ""
+
+
+def _most_steps(n_tasks: int, n_columns: int) -> int:
+    """Return the most steps of a column whose values for all tasks are not too many."""
+    return min(_MOST_STEPS, _MOST_NUMBERS // (n_tasks * n_columns))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,7 +182,8 @@ def fit_linear_effects(
     backend, table, tasks = settings.backend, data.common, data.tasks
     document = backend.document(backend.empty_booster(table, settings.params))
     counted = slice(None) if data.weight is None else np.flatnonzero(data.weight > 0)
-    columns = [] if settings.linear_effects == "intercepts" else _steps(table, counted)
+    is_of_slopes = settings.linear_effects != "intercepts"
+    columns = _steps(table, counted, tasks.n_tasks) if is_of_slopes else []
     steps = [StepTree.empty(0, np.zeros(1)), *columns]
     booster = document.with_first_trees(steps).load()
     leaves = _leaves(backend, booster, steps, table)
@@ -210,16 +217,16 @@ def _numeric_columns(table: Table) -> list[int]:
     return [place for place in places if names is None or names[place] not in categories]
 
 
-def _steps(table: Table, rows: slice | npt.NDArray[np.int64]) -> list[StepTree]:
+def _steps(table: Table, rows: slice | npt.NDArray[np.int64], n_tasks: int) -> list[StepTree]:
     """Return the steps of the columns of numbers, by their values in some rows."""
-    names = table.feature_names
+    names, places = table.feature_names, _numeric_columns(table)
     found = [
         steps_of(
             table.number_column(place if names is None else names[place])[rows],
             place,
-            _MOST_STEPS,
+            _most_steps(n_tasks, len(places)),
         )
-        for place in _numeric_columns(table)
+        for place in places
     ]
     return [own for own in found if own is not None]
 
