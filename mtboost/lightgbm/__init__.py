@@ -9,7 +9,8 @@ check_version()
 from mtboost.lightgbm.assemble import combine
 from mtboost.lightgbm.callbacks import TaskSplit
 from mtboost.lightgbm.objective import TaskObjective
-from mtboost.lightgbm.projected_objective import ProjectedModel, ProjectedObjective
+from mtboost.lightgbm.projected_model import ProjectedModel
+from mtboost.lightgbm.projected_objective import ProjectedObjective
 from mtboost.lightgbm.quitting import TaskQuitting
 from mtboost.lightgbm.residual import residual_margin
 from mtboost.lightgbm.task_metric import task_metric

@@ -26,6 +26,7 @@ from mtboost.trees.pooling import Kappa
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_descriptors import TaskDescriptors
 from mtboost.trees.task_values import TaskValues
+from mtboost.trees.values_by_task import ValuesByTask
 
 # Leaf numbers in a block of rows.
 _LEAVES_PER_BLOCK = 8_000_000
@@ -512,7 +513,7 @@ class NodesByTask:
             if has_values:
                 values = values or self.values(code, code + 1)
                 for each in [code] if self._nesting is None else self._nesting.path(code):
-                    leaves, found = values.of(each)
+                    leaves, found = values.of_code(each)
                     own[leaves] = found
             nodes = nodes.with_values(trees.shares.get(trees.tasks[code], 1.0) * own)
         if trees.has_task_column:
@@ -523,24 +524,13 @@ class NodesByTask:
 
     def values(self, first: int, end: int) -> ValuesByTask:
         """Leaf values of the tasks `first` to `end` - 1, and of their groups."""
-        codes = np.arange(first, min(end, len(self._trees.tasks)), dtype=np.int32)
+        n_names = len(self._trees.tasks)
+        codes = np.arange(first, min(end, n_names), dtype=np.int32)
         if self._nesting is not None:
             codes = np.unique(np.concatenate(self._nesting.lineage(codes)))
             codes = codes[codes >= 0]
-        places = np.full(len(self._trees.tasks), -1, np.int32)
-        places[codes] = np.arange(len(codes))
-        empty = TaskValues.none()
-        parts = [(empty.task, np.empty(0, np.int64), empty.value)]
-        for root, own in zip(
-            self.nodes.first_leaves.tolist(), self._trees.pooled.values, strict=False
-        ):
-            place = places[own.task]
-            is_own = np.flatnonzero(place >= 0)
-            parts.append((place[is_own], own.leaf[is_own] + root, own.value[is_own]))
-        place, leaf, value = map(np.concatenate, zip(*parts, strict=True))
-        order = np.argsort(place, kind="stable")
-        ends = np.searchsorted(place[order], np.arange(len(codes) + 1))
-        return ValuesByTask(places, ends, leaf[order], value[order])
+        roots = self.nodes.first_leaves
+        return ValuesByTask.of(self._trees.pooled.values, roots, codes, n_names)
 
     def one_after_another(self) -> Callable[[int], Nodes]:
         """Return :meth:`of` for ascending codes; it collects the leaf values of many at a time."""
@@ -566,36 +556,6 @@ class NodesByTask:
         """Whether looking up leaf values row by row is faster than making the trees of tasks."""
         n_look_ups = _LOOK_UPS_PER_NODE * n_rows * len(self.nodes.roots)
         return n_look_ups < n_groups * len(self.nodes.left)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ValuesByTask:
-    """Leaf values of some tasks and groups, one after the other.
-
-    Attributes
-    ----------
-    places : ndarray of int32, shape (n_names,)
-        Place of each task or group of the trees among them; -1 of others.
-    ends : ndarray of int, shape (n_places + 1,)
-        Where the values of each begin, and the end of the last.
-    leaf : ndarray of int64
-        Number of the leaf among all nodes.
-    value : ndarray of float64
-    """
-
-    places: npt.NDArray[np.int32]
-    ends: npt.NDArray[np.int64]
-    leaf: npt.NDArray[np.int64]
-    value: npt.NDArray[np.float64]
-
-    def __contains__(self, code: int) -> bool:
-        return bool(self.places[code] >= 0)
-
-    def of(self, code: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Leaves in which a task or group has values, and these."""
-        place = self.places[code]
-        own = slice(*self.ends[place : place + 2].tolist())
-        return self.leaf[own], self.value[own]
 
 
 def _kappas(pooling: object) -> tuple[float, ...]:

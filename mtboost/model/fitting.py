@@ -40,7 +40,8 @@ from mtboost.model.named_objectives import check_n_classes
 from mtboost.model.problem import Problem, read_problem
 from mtboost.model.reports import validation_scores
 from mtboost.model.sharing.effort import Effort, EffortOption
-from mtboost.model.sharing.plan import SharingPlan, fit_plan, plan_sharing
+from mtboost.model.sharing.plan import SharingPlan, fit_plan
+from mtboost.model.sharing.planning import plan_sharing
 from mtboost.model.stages.common import fit_common
 from mtboost.model.stages.linear_effects import why_no_linear_effects
 from mtboost.model.stages.objectives import Objectives

@@ -45,6 +45,7 @@ from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble, library, matrices
 from mtboost.xgboost.callbacks import InOrder, TaskSplit, UnableToEnd, check_callbacks
 from mtboost.xgboost.document import XgboostDocument, stacked
+from mtboost.xgboost.objective_settings import LOSS_OPTIONS, OF_TIMES, read_levels
 from mtboost.xgboost.packed_models import pack_models, unpack_models
 from mtboost.xgboost.quitting import QuitAt, TaskQuitting
 from mtboost.xgboost.residual import residual_margin
@@ -113,7 +114,7 @@ class XgboostBackend(Backend):
         if isinstance(params.get("monotone_constraints"), list):  # XGBoost knows tuples only
             params["monotone_constraints"] = tuple(params["monotone_constraints"])
         if "quantile_alpha" in params:
-            params["quantile_alpha"] = library.read_levels(params["quantile_alpha"], argument)
+            params["quantile_alpha"] = read_levels(params["quantile_alpha"], argument)
         return params
 
     def named_parameters(self, named: Params, params: Params) -> dict[str, Any]:
@@ -153,7 +154,7 @@ class XgboostBackend(Backend):
     def loss_options(self, params: Params) -> dict[str, Any]:
         options: dict[str, Any] = {
             name: read_number(params, name, 0.0) if read is float else read(params[name])
-            for name, read in library.LOSS_OPTIONS.items()
+            for name, read in LOSS_OPTIONS.items()
             if name in params
         }
         levels = self.levels(params)
@@ -311,7 +312,7 @@ class XgboostBackend(Backend):
             label_lower_bound=np.ones(1, np.float32),
             label_upper_bound=np.ones(1, np.float32),
         )
-        names = ("objective", "num_class", "quantile_alpha", "nthread", *library.OF_TIMES)
+        names = ("objective", "num_class", "quantile_alpha", "nthread", *OF_TIMES)
         own = {name: params[name] for name in names if name in params}
         grown = xgboost.train({**own, "base_score": 0.5}, row, 1)
         return assemble.first_rounds(assemble.read_document(grown), 0)

@@ -17,7 +17,7 @@ from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss
 from mtboost.trees.steps import StepTree
 from mtboost.xgboost import assemble, nodes, resolve
-from mtboost.xgboost.library import objective_document
+from mtboost.xgboost.objective_settings import objective_document
 from mtboost.xgboost.prune import without_columns
 from mtboost.xgboost.vector_leaves import stacked as stacked_documents
 

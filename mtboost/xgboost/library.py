@@ -52,9 +52,8 @@ from mtboost.trees.feature_weights import n_sampled, sampled_fraction
 from mtboost.trees.growth import check_groups
 from mtboost.xgboost.collective import Workers, has_whole_tasks
 from mtboost.xgboost.matrix_fields import labels_and_weights
+from mtboost.xgboost.objective_settings import OF_TIMES, RANKING_SWITCHES, objective_of
 
-#: Those of survival:aft.
-OF_TIMES = ("aft_loss_distribution", "aft_loss_distribution_scale")
 _OBJECTIVE_PARAMETERS = (
     "scale_pos_weight",
     "huber_slope",
@@ -65,30 +64,14 @@ _OBJECTIVE_PARAMETERS = (
 )
 #: Those on which the start score depends.
 OF_OBJECTIVES = ("objective", "base_score", *_OBJECTIVE_PARAMETERS[:-1])
-_RANKING_SWITCHES = (
-    "lambdarank_normalization",
-    "lambdarank_score_normalization",
-    "ndcg_exp_gain",
-)
 #: Parameters of ranking; the last three are supported at their defaults only.
 _RANKING_PARAMETERS = (
     "lambdarank_num_pair_per_sample",
-    *_RANKING_SWITCHES,
+    *RANKING_SWITCHES,
     "lambdarank_pair_method",
     "lambdarank_unbiased",
     "lambdarank_bias_norm",
 )
-_NO_NUMBER_OF_PAIRS = 2**32 - 1  # how a configuration says that none is given
-#: Those that a loss of the core takes, and how they are read.
-LOSS_OPTIONS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(
-        ("scale_pos_weight", "huber_slope", "max_delta_step", "tweedie_variance_power"), float
-    ),
-    "aft_loss_distribution": str,
-    "aft_loss_distribution_scale": float,
-    "lambdarank_num_pair_per_sample": lambda number: _n_pairs(int(number)),
-    **dict.fromkeys(_RANKING_SWITCHES, lambda value: str(value).lower() in ("true", "1")),
-}
 #: Other names of parameters. Where both are set XGBoost silently takes the second, in any order.
 ALIASES = {
     "eta": "learning_rate",
@@ -216,7 +199,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
     generic = learner["generic_param"]
     groups = _parse_interactions(tree["interaction_constraints"])
     check_groups(groups, booster.num_features())
-    name, options = _read_objective(learner)
+    name, options = objective_of(learner)
     return Settings(
         grow=_core.XgboostParams(
             learning_rate=float(tree["learning_rate"]),
@@ -318,65 +301,6 @@ def _check_finite(learner: dict[str, Any]) -> None:
         for name, text in group.items():
             if str(text).strip("+-").lower() in ("nan", "inf", "infinity"):
                 refuse(name, float(text), "a finite number")
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectiveSettings:
-    """Objective of a booster."""
-
-    name: str
-    options: dict[str, Any]
-    n_classes: int  # 0: labels are no classes
-    estimates_start: bool  # the parameters have no base_score
-
-
-def read_objective(booster: xgboost.Booster) -> ObjectiveSettings:
-    """Read what a booster is trained for."""
-    learner = json.loads(booster.save_config())["learner"]
-    model = learner["learner_model_param"]
-    name, options = _read_objective(learner)
-    return ObjectiveSettings(
-        name, options, int(model["num_class"]), model["boost_from_average"] == "1"
-    )
-
-
-def _n_pairs(number: int) -> int:
-    """Positions of a query whose pairs count."""
-    return 32 if number == _NO_NUMBER_OF_PAIRS else number
-
-
-def _read_objective(learner: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    objective = dict(learner["objective"])
-    name = objective.pop("name")
-    given = {key: value for group in objective.values() for key, value in group.items()}
-    options = {key: LOSS_OPTIONS[key](value) for key, value in given.items() if key in LOSS_OPTIONS}
-    if "quantile_alpha" in given:
-        options["quantile_alpha"] = tuple(json.loads(given["quantile_alpha"]))
-    return name, options
-
-
-def read_levels(given: Any, argument: str) -> float | list[float]:
-    """Return the levels in ``quantile_alpha``: a number, or a list or text of numbers."""
-    try:
-        found = json.loads(given) if isinstance(given, str) else given
-        levels = [*map(float, np.atleast_1d(np.asarray(found, np.float64)).ravel())]
-    except (TypeError, ValueError):
-        levels = []
-    if not levels or not all(0.0 < level < 1.0 for level in levels):
-        refuse(
-            f"{argument}['quantile_alpha']", given, "a number between 0 and 1, or a list of them"
-        )
-    return levels[0] if len(levels) == 1 else levels
-
-
-@cache
-def objective_document(name: str, options: tuple[tuple[str, float], ...]) -> dict[str, Any]:
-    """Return the entry of a model document for an objective with these parameters."""
-    matrix = xgboost.DMatrix(np.zeros((1, 1)), label=[1])
-    params = {"objective": name, **dict(options), "verbosity": 0}
-    booster = xgboost.Booster(params, cache=[matrix])
-    found: dict[str, Any] = json.loads(booster.save_config())["learner"]["objective"]
-    return found
 
 
 @cache

@@ -15,8 +15,9 @@ from mtboost.errors import DataError, UnsupportedError
 from mtboost.trees.losses import is_ranking, is_survival, make_loss
 from mtboost.trees.task_objective import BaseTaskObjective, Pair
 from mtboost.xgboost.collective import Workers
-from mtboost.xgboost.library import LOSS_OPTIONS, arithmetic, check_one_machine, check_version
+from mtboost.xgboost.library import arithmetic, check_one_machine, check_version
 from mtboost.xgboost.matrix_fields import labels_of, query_begins
+from mtboost.xgboost.objective_settings import LOSS_OPTIONS
 from mtboost.xgboost.task_field import (
     INSTEAD,
     TASK_FIELD,

@@ -23,6 +23,7 @@ from mtboost.trees.projected_objective import BaseProjectedObjective
 from mtboost.trees.projections import NComponents, Projection
 from mtboost.xgboost import library
 from mtboost.xgboost.matrix_fields import labels_and_weights
+from mtboost.xgboost.objective_settings import read_objective
 
 if TYPE_CHECKING:
     from xgboost.objective import TreeObjective
@@ -205,7 +206,7 @@ class _ProjectedGradients(TreeObjective):
 
     def __init__(self, given: ProjectedObjective, model: xgboost.Booster) -> None:
         self._given = given
-        self._settings = library.read_objective(model)
+        self._settings = read_objective(model)
         self._function: Callable[..., Any] | None = None
         self._rows: _MatrixRows | None = None
         self._round = 0

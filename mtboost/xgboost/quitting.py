@@ -22,9 +22,10 @@ from mtboost.xgboost import assemble
 from mtboost.xgboost.booster import GrowingBooster
 from mtboost.xgboost.collective import Workers
 from mtboost.xgboost.growth import XgboostGrowth
-from mtboost.xgboost.library import check_one_machine, read_objective
+from mtboost.xgboost.library import check_one_machine
 from mtboost.xgboost.matrix_fields import labels_and_weights, queries_of
 from mtboost.xgboost.objective import TaskObjective
+from mtboost.xgboost.objective_settings import read_objective
 from mtboost.xgboost.task_field import (
     INSTEAD,
     TASK_FIELD,

@@ -8,7 +8,7 @@ import pytest
 from shared_tasks import OPTIONS, UNRELATED, limit, tasks_of
 
 import mtboost
-from mtboost.model.sharing import plan, search
+from mtboost.model.sharing import planning, search
 from mtboost.model.sharing.common_by_fold import CommonByFold
 
 
@@ -94,7 +94,7 @@ def test_a_thorough_search_trains_all_settings_in_all_folds(library, tried, monk
 def test_a_chosen_model_behind_in_the_first_folds_is_left(library, monkeypatch, effort, leaves):
     # In the small steps in which trees after linear effects are compared with others.
     searches = []
-    monkeypatch.setattr(plan, "with_linear_effects", lambda found, _: searches.append(found))
+    monkeypatch.setattr(planning, "with_linear_effects", lambda found, _: searches.append(found))
     limit(monkeypatch, repeats=False, task_splits=(), subsamples=(0.7,), small_steps=False)
     fitted(library, effort=effort)
     (found,) = searches

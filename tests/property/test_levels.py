@@ -11,7 +11,7 @@ import xgboost
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mtboost
-from mtboost.model.sharing import plan
+from mtboost.model.sharing import plan, planning
 from mtboost.model.stages.levels import may_have_levels
 from mtboost.model.stages.linear_effects import fit_linear_effects
 
@@ -48,8 +48,10 @@ def estimated(monkeypatch):
 @pytest.fixture
 def always(monkeypatch):
     """Levels are estimated whatever the validation rows say, and no task has another model."""
-    monkeypatch.setattr(plan, "_with_levels", lambda common: common.with_levels())
-    monkeypatch.setattr(plan, "_ways", lambda evidence, _: dict.fromkeys(evidence.ways(), "common"))
+    monkeypatch.setattr(planning, "_with_levels", lambda common: common.with_levels())
+    monkeypatch.setattr(
+        planning, "_ways", lambda evidence, _: dict.fromkeys(evidence.ways(), "common")
+    )
 
 
 def fit(X, y, task, **others):
@@ -102,7 +104,7 @@ def test_levels_are_random_intercepts_given_the_rest(
     X, y, task, _ = rows_of_tasks(0, spread=1.0)
     given = {"linear_effects": True} if linear else {}
     if not linear:
-        monkeypatch.setattr(plan, "with_linear_effects", lambda *_: None)
+        monkeypatch.setattr(planning, "with_linear_effects", lambda *_: None)
     model = fit(X, y, task, backend=backend, **given)
     _, data, before, after = estimated[-1]
     left = margins(before, data) - levels_of(before, data)[data.tasks.codes]
@@ -193,7 +195,7 @@ def test_boosters_and_files_have_the_levels(estimated, always, tmp_path):
 def test_models_say_whether_levels_were_estimated_again(is_taken, monkeypatch, tmp_path):
     X, y, task, _ = rows_of_tasks(5)
     chosen = (lambda common: common.with_levels()) if is_taken else (lambda common: common)
-    monkeypatch.setattr(plan, "_with_levels", chosen)
+    monkeypatch.setattr(planning, "_with_levels", chosen)
     fit(X, y, task, num_boost_round=10).save(tmp_path / "model.mtb")
     model = mtboost.load_model(tmp_path / "model.mtb")
     assert model.has_task_levels is is_taken
@@ -220,7 +222,7 @@ def test_validation_rows_decide(estimated, monkeypatch):
 
     def n_estimated(is_better, **given):
         estimated.clear()
-        monkeypatch.setattr(plan, "is_better", lambda *_: is_better)
+        monkeypatch.setattr(planning, "is_better", lambda *_: is_better)
         fit(X, y, task, num_boost_round=10, **given)
         return len(estimated)
 
@@ -235,14 +237,14 @@ def test_validation_rows_decide(estimated, monkeypatch):
 def test_nested_tasks_whose_groups_have_no_values_keep_their_levels(estimated, monkeypatch):
     X, y, task, _ = rows_of_tasks(8)
     nested = [(number % 3, number) for number in task.tolist()]
-    monkeypatch.setattr(plan, "with_linear_effects", lambda *_: None)
-    monkeypatch.setattr(plan, "is_better", lambda *_: True)
+    monkeypatch.setattr(planning, "with_linear_effects", lambda *_: None)
+    monkeypatch.setattr(planning, "is_better", lambda *_: True)
     fit(X, y, nested, pooling=np.inf, num_boost_round=5)
     assert not estimated
 
 
 def test_strata_of_hazards_have_no_levels(estimated, monkeypatch):
-    monkeypatch.setattr(plan, "is_better", lambda *_: False)
+    monkeypatch.setattr(planning, "is_better", lambda *_: False)
     X, y, task, _ = rows_of_tasks(7)
     fit(X, y, task, num_boost_round=5)
     settings, data, *_ = estimated[-1]
@@ -254,7 +256,7 @@ def test_strata_of_hazards_have_no_levels(estimated, monkeypatch):
 
 
 def test_levels_need_intercepts(estimated, monkeypatch):
-    monkeypatch.setattr(plan, "is_better", lambda *_: False)
+    monkeypatch.setattr(planning, "is_better", lambda *_: False)
     X, y, task, _ = rows_of_tasks(7)
     fit(X, y, task, num_boost_round=5)
     settings, data, *_ = estimated[-1]
