@@ -61,16 +61,20 @@ def concat(tables: Sequence[Table]) -> Table:
 def unify_categories(tables: Sequence[Table], columns: Iterable[str]) -> list[Table]:
     """Give the category columns among some columns the categories of all tables together.
 
-    A table may lack columns.
+    A table may lack columns, or have no values in them.
     """
+    categorical = [set(table.categorical_features) for table in tables]
+    of_any = set().union(*categorical)
+    chosen = [name for name in columns if name in of_any]
+    tables = [
+        _with_blank_categories(table, [name for name in chosen if name not in names])
+        for table, names in zip(tables, categorical, strict=True)
+    ]
     categorical = [set(table.categorical_features) for table in tables]
     having = Counter(chain.from_iterable(table.feature_names or () for table in tables))
     union: dict[str, list[Any]] = {}
-    for name in columns:
-        n_categorical = sum(name in names for names in categorical)
-        if n_categorical == 0:
-            continue
-        if n_categorical < having[name]:
+    for name in chosen:
+        if sum(name in names for names in categorical) < having[name]:
             raise DataError(
                 f"Column {name!r} holds categories in some tables only: convert it in the others."
             )
@@ -93,6 +97,15 @@ def unify_categories(tables: Sequence[Table], columns: Iterable[str]) -> list[Ta
         table.with_categories({name: union[name] for name in union if name in names})
         for table, names in zip(tables, categorical, strict=True)
     ]
+
+
+def _with_blank_categories(table: Table, columns: Sequence[str]) -> Table:
+    """Make those of some columns that it has, but without a value, columns of no categories."""
+    names = set(table.feature_names or ())
+    blank = [
+        name for name in columns if name in names and np.isnan(table.number_column(name)).all()
+    ]
+    return table.with_text({name: [] for name in blank}) if blank else table
 
 
 def _stack_natives(tables: Sequence[Table]) -> Any:

@@ -135,6 +135,33 @@ def test_columns_without_values_are_columns_of_missing_numbers(backend, dtype):
     )
 
 
+@BACKENDS
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_task_may_have_no_value_of_a_category(backend, library):
+    X, y, task = rows(["x", "y", "z"])
+    parts = {name: X[task == name] for name in ("u", "v")}
+    labels = {name: y[task == name] for name in parts}
+    convert = {
+        "pandas": pd.DataFrame,
+        "polars": polars.from_pandas,
+        "pyarrow": lambda frame: pyarrow.Table.from_pandas(frame, preserve_index=False),
+    }[library]
+
+    def predicted(convert, cells):
+        tables = {"u": convert(parts["u"].assign(c=cells)), "v": convert(parts["v"])}
+        model = mtboost.fit(
+            tables, labels, backend=backend, num_boost_round=10, strategy="two-stage", n_threads=1
+        )
+        return model.predict(tables)
+
+    none = np.full(len(parts["u"]), None)
+    expected = predicted(pd.DataFrame, pd.Categorical(none, ["x", "y", "z"]))
+    for cells in (none, np.full(len(none), np.nan)):
+        found = predicted(convert, cells)
+        for name in parts:
+            np.testing.assert_array_equal(found[name], expected[name])
+
+
 def new_rows(model, X, y, task):
     """Calls that read rows several times: by the common model, for each task, or for each plot."""
     tables = {name: X[task == name] for name in model.tasks}
