@@ -90,10 +90,7 @@ def as_table(
     table = _with_fixed_codes(table)
     for name in table.categorical_features:
         if name not in exempt and not may_be_empty and not table.categories(name):
-            raise DataError(
-                f"{argument} has a column {name!r} without categories, as it is missing in every "
-                f"row: drop it."
-            )
+            table = table.with_column(name, np.full(table.n_rows, np.nan))
     return table
 
 

@@ -119,15 +119,20 @@ def test_tables_of_all_libraries_have_the_same_categories(backend, labels):
 
 
 @BACKENDS
-@pytest.mark.parametrize("dtype", ["object", "string", "polars"])
+@pytest.mark.parametrize("dtype", ["object", "string", "category", "polars", "enum", "pyarrow"])
 def test_columns_without_values_are_columns_of_missing_numbers(backend, dtype):
     X, y, task = rows(["x", "y", "z"])
     expected = fit(X[["a"]].assign(c=np.nan), y, task, backend).predict(
         X.assign(c=np.nan), task=task
     )
-    if dtype == "polars":
-        empty = polars.Series("c", [None] * N, polars.String)
+    if dtype in ("polars", "enum"):
+        empty = polars.Series(
+            "c", [None] * N, polars.String if dtype == "polars" else polars.Enum([])
+        )
         table = polars.DataFrame({"a": X["a"].to_numpy(), "c": empty})
+    elif dtype == "pyarrow":
+        empty = pyarrow.array([None] * N, "str").dictionary_encode()
+        table = pyarrow.table({"a": X["a"].to_numpy(), "c": empty})
     else:
         table = X[["a"]].assign(c=pd.Series([None] * N, dtype=dtype))
     np.testing.assert_array_equal(
