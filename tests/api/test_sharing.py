@@ -21,7 +21,7 @@ from shared_tasks import (
 import mtboost
 from mtboost.errors import DataError, ParameterError
 from mtboost.model import fitting
-from mtboost.model.sharing import common_by_fold, plan
+from mtboost.model.sharing import common_by_fold, plan, planning
 
 # What is chosen -----------------------------------------------------------------------------------
 
@@ -40,7 +40,7 @@ def test_a_task_of_one_class_is_not_left_to_a_model_of_its_own(library, monkeypa
     X, y, task = tasks_of(UNRELATED, noise=0.5)
     labels = (y > 0).astype(float)
     labels[task == 0] = 0.0
-    monkeypatch.setattr(plan.Evidence, "ways", lambda self: dict.fromkeys(range(N_TASKS), way))
+    monkeypatch.setattr(planning.Evidence, "ways", lambda self: dict.fromkeys(range(N_TASKS), way))
     model = fitted(library, (X, labels, task))
     sharing = model.report()["sharing"].tolist()
     assert sharing[0] == "common"
@@ -229,7 +229,7 @@ def test_independent_models_that_are_far_off_are_of_one_size(library, monkeypatc
     options |= {"effort": "thorough"}
     fitted(library, tasks_of(SAME, n_each=40), **options)
     assert len(sizes) == 1
-    monkeypatch.setattr(plan, "_MUCH_WORSE", 1e9)  # however far, they are near
+    monkeypatch.setattr(planning, "_MUCH_WORSE", 1e9)  # however far, they are near
     fitted(library, tasks_of(SAME, n_each=40), **options)
     assert len(sizes) == 1 + 3  # two sizes, and the better one in small steps
 
