@@ -212,8 +212,15 @@ def compare_leaves(arrays, at: int, node: naive.Node, n_outputs: int) -> None:
 
 
 def compare_line_searches(problem: Problem, before, root: naive.Node, weights) -> None:
-    """Weights may differ where rows pull both ways alike, and the loss is flat between them."""
-    assert problem.name in ("absolute", "huber")
+    """Weights may differ where the loss is flat between them.
+
+    Of the absolute and the Huber loss because rows pull both ways alike; of the logistic one, whose
+    terms are floats, by what these are rounded by where margins are far from 0 and curvature is
+    small.
+    """
+    assert problem.name in ("absolute", "huber", "logistic")
+    if problem.name == "logistic":
+        assert_allclose(*weights, rtol=2e-5, atol=2e-4)
     losses = []
     for own in weights:
         margins = before.copy()
