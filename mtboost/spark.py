@@ -80,7 +80,7 @@ def train(
     ParameterError
         A column is not in `rows`, or `n_workers` is not a positive number.
     TypeError
-        `rows` is no DataFrame of Spark.
+        `rows` is not a Spark DataFrame.
     pyspark.errors.PythonException
         What a worker has raised.
 
@@ -96,8 +96,8 @@ def train(
     if not hasattr(rows, "sparkSession"):
         raise ParameterTypeError(
             f"rows is a {type(rows).__module__}.{type(rows).__name__}: give a "
-            "pyspark.sql.DataFrame, for example of spark.createDataFrame(rows). Of tables of one "
-            "machine, such as of pandas, mtboost.fit trains a model."
+            "pyspark.sql.DataFrame, for example spark.createDataFrame(rows). For a table on one "
+            "machine, such as a pandas DataFrame, use mtboost.fit."
         )
     session = rows.sparkSession
     fields = {"label": label, _TASKS: task, "weight": weight, "base_margin": base_margin}

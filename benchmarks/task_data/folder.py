@@ -9,8 +9,8 @@ with the largest sums are used (of labels: with the most positives), with 1500 r
 A `csv` or `parquet` file has columns `task`, `y`, and if rows are to be split in time `time`; all
 others are features. Text is numbered in alphabetical order. A `y` of 0 and 1 is a class.
 
-Rows whose label or task is missing are left out. A file that is no such table is skipped: reading
-it raises SkippedError, with its name and the reason.
+Rows whose label or task is missing are left out. A file with another content is skipped: reading it
+raises SkippedError, with its name and the reason.
 """
 
 from __future__ import annotations

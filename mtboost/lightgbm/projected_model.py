@@ -113,7 +113,7 @@ class ProjectedModel:
         Raises
         ------
         ParameterError
-            There is no such output.
+            `output` is not between 0 and `n_outputs` - 1.
         """
         if not 0 <= output < self.n_outputs:
             raise ParameterError(

@@ -264,6 +264,12 @@ def test_trees_are_the_twin_s_with_every_projection(name, relabels, kind):
     compare(make_problem(1, name, kind=kind, params=naive.Params(relabels=relabels, max_depth=3)))
 
 
+def test_a_weight_near_zero_is_known_as_far_as_floats_tell():
+    params = naive.Params(learning_rate=1.0, max_depth=1, max_features=1, seed=1, relabels=False)
+    options = {"n_rows": 15, "n_outputs": 2, "weighting": "labels", "unknown": 0.4}
+    compare(make_problem(2, "logistic", kind="hadamard", n_components=1, params=params, **options))
+
+
 @settings(deadline=None, max_examples=200)
 @given(
     seed=st.integers(0, 10**6),

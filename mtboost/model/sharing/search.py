@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -204,7 +205,7 @@ class Search:
                 self._has_own = True
 
     def _is_beaten(self, first: Folds, losses: _Losses) -> bool:
-        return is_behind(losses, self.of_rows, first)
+        return is_behind(self.of_rows, first, losses)
 
     def _mean(self, losses: _Losses) -> float:
         return float(np.average(losses, weights=self._weights))
@@ -230,17 +231,11 @@ class Search:
         Unless the effort is thorough, a model that is behind the losses `to_beat` of the validation
         rows in the first folds is not trained in the others.
         """
-        may_end = to_beat is not None and not self._are_all_folds_trained
-
-        def is_beaten(first: Folds, losses: _Losses) -> bool:
-            assert to_beat is not None
-            return is_behind(losses, to_beat, first)
-
+        is_beaten = None
+        if to_beat is not None and not self._are_all_folds_trained:
+            is_beaten = partial(is_behind, to_beat)
         return fit_common_by_fold(
-            self.chosen(settings),
-            self.folds,
-            shared=self._shared,
-            is_beaten=is_beaten if may_end else None,
+            self.chosen(settings), self.folds, shared=self._shared, is_beaten=is_beaten
         )
 
     def vary(self, **values: Sequence[Any]) -> None:
@@ -249,8 +244,8 @@ class Search:
             self.try_settings(*(replace(self.best, **{name: each}) for each in others))
 
 
-def is_behind(losses: _Losses, others: _Losses, first: Folds) -> bool:
-    """Return whether losses in the first folds are higher by more than one standard error."""
+def is_behind(others: _Losses, first: Folds, losses: _Losses) -> bool:
+    """Return whether losses in the first folds are above others by more than one standard error."""
     gain, error = _gain(others[: len(losses)], losses, first)
     return gain > error
 
