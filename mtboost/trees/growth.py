@@ -17,6 +17,7 @@ from mtboost.base.arrays import Float32Array, Total, on_host
 from mtboost.base.checks import shown
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, TrainingError
+from mtboost.trees import on_device
 from mtboost.trees.losses import Loss, RowGroups, leaf_refit
 from mtboost.trees.monotone import leaf_bounds
 from mtboost.trees.nesting import Nesting, with_groups
@@ -94,6 +95,8 @@ class TaskGrowth(abc.ABC):
 
     def _set_tasks(self, tasks: TaskSet | None) -> None:
         self.tasks = tasks
+        # Task of each training row; an array of CuPy where the rows lie on a GPU.
+        self._row_codes: Any = np.empty(0, np.int32) if tasks is None else tasks.codes
         self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
         # Groups of nested tasks, which have leaf values if each level has a κ.
         self._nesting = None
@@ -178,7 +181,7 @@ class TaskGrowth(abc.ABC):
         pooled = newton if refit is None else refit(newton, leaves)
         if self.tasks is None:
             return pooled, TaskValues.none()
-        rows = pooled, leaves, self.tasks.codes, gradients[:, output]
+        rows = pooled, leaves, self._row_codes, gradients[:, output]
         n_tasks, nesting = self.tasks.n_tasks, self._nesting
         pooling = self.pooled.settled_pooling(
             *rows, n_tasks=n_tasks, total=self._total, nesting=nesting
@@ -222,7 +225,8 @@ class TaskGrowth(abc.ABC):
             if codes is not None:
                 pooled = task_values.table(pooled, self.tasks.n_tasks, self._nesting)
         n_threads = n_threads or self.settings.n_threads
-        _core.add_leaf_values(
+        kernels: Any = _core if isinstance(margins, np.ndarray) else on_device
+        kernels.add_leaf_values(
             pooled, leaves, margins, codes=codes, output=output, n_threads=n_threads
         )
 
@@ -245,11 +249,12 @@ class TaskGrowth(abc.ABC):
                 f"symmetric_trees=True needs a number of levels: set max_depth{instead}."
             )
 
-    def _rows_without_gradient(self) -> npt.NDArray[np.int64]:
+    def _rows_without_gradient(self) -> Any:
         """Rows of tasks that have quit, where the grower knows no tasks."""
+        xp: Any = on_device.namespace(self._row_codes)
         if self._knows_tasks or self.tasks is None or self._is_active.all():
-            return np.empty(0, np.int64)
-        return np.flatnonzero(self._is_active[self.tasks.codes] == 0)
+            return xp.empty(0, np.int64)
+        return xp.flatnonzero(xp.asarray(self._is_active)[self._row_codes] == 0)
 
     def _order_by_task(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
         """Storage order of rows, first stored row of each task (cpp/core/split/task_rows.hpp)."""
@@ -278,17 +283,20 @@ class TaskGrowth(abc.ABC):
         iteration: int,
     ) -> Float32Array:
         """Return the result of a user's objective as pairs of shape (n_rows, n_outputs, 2)."""
-        gradients = np.empty((*margins.shape, 2), np.float32)
+        is_host = isinstance(margins, np.ndarray)
+        xp: Any = np if is_host else on_device.namespace(margins)
+        gradients: Float32Array = xp.empty((*margins.shape, 2), xp.float32)
         shape = margins.shape[:1] if margins.shape[1] == 1 else margins.shape
-        for part, values in enumerate(map(on_host, gradient_and_hessian)):
+        for part, given in enumerate(gradient_and_hessian):
+            values = on_host(given) if is_host else xp.asarray(given)
             if values.size != margins.size:
                 raise DataError(
                     f"The objective returned an array of shape {values.shape}: gradient and "
                     f"hessian must have the shape of the margins, {shape}."
                 )
             gradients[:, :, part] = values.reshape(margins.shape)
-        if not np.isfinite(gradients).all():
-            row = int(np.argwhere(~np.isfinite(gradients))[0, 0])
+        if not xp.isfinite(gradients).all():
+            row = int(xp.argwhere(~xp.isfinite(gradients))[0, 0])
             raise TrainingError(
                 f"The objective returned a gradient or hessian that is not finite in round "
                 f"{iteration}, first at row {row}."

@@ -21,12 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
-from mtboost.base.arrays import Float64Array, Int32Array, Total, ratio
+from mtboost.base.arrays import Float64Array, Int32Array, Total, on_host, ratio
+from mtboost.trees import on_device
 from mtboost.trees.nesting import Nesting
 from mtboost.trees.pooling import (
     EstimatedPooling,
@@ -91,9 +93,9 @@ class PooledTrees:
     def settled_pooling(
         self,
         pooled: Float64Array,
-        leaves: Int32Array,
-        codes: Int32Array,
-        pairs: npt.NDArray[np.float32],
+        leaves: Any,
+        codes: Any,
+        pairs: Any,
         *,
         n_tasks: int,
         total: Total | None = None,
@@ -106,14 +108,15 @@ class PooledTrees:
         if not self.values:
             took_part = leaves >= 0
             hessian = pairs[:, 1] if took_part.all() else pairs[took_part, 1]
-            hessian = hessian.sum(dtype=np.float64, keepdims=True)
+            hessian = on_host(hessian.sum(dtype=np.float64, keepdims=True))
             self.mean_hessian = float((hessian if total is None else total(hessian))[0]) / n_tasks
         if isinstance(self.pooling, RelativePooling):
             n_levels = 1 if nesting is None else nesting.n_levels
             self.pooling = self.pooling.of_levels(self.mean_hessian, n_levels)
         elif isinstance(self.pooling, EstimatedPooling):
+            rows = (on_host(part) for part in (leaves, codes, pairs))
             found = between_task_pooling(
-                pooled, leaves, codes, pairs, n_tasks=n_tasks, total=total, nesting=nesting
+                pooled, *rows, n_tasks=n_tasks, total=total, nesting=nesting
             )
             kappas = found if isinstance(found, tuple) else (found,)
             self.pooling = simplified(tuple(self.pooling.factor * kappa for kappa in kappas))
@@ -122,9 +125,9 @@ class PooledTrees:
 
 def pool_leaves(
     pooled: Float64Array,
-    leaves: Int32Array,
-    codes: Int32Array,
-    pairs: npt.NDArray[np.float32],
+    leaves: Any,
+    codes: Any,
+    pairs: Any,
     *,
     n_tasks: int,
     pooling: Kappa,
@@ -145,7 +148,7 @@ def pool_leaves(
     codes : ndarray of int32, shape (n_rows,)
         Task of each row.
     pairs : ndarray of float32, shape (n_rows, 2)
-        Gradient and hessian of each row.
+        Gradient and hessian of each row. These three may be arrays of CuPy.
     pooling : float, or tuple of float
         κ, in units of the hessian (for squared error: rows); of nested tasks one for each level.
     learning_rate : float
@@ -164,12 +167,13 @@ def pool_leaves(
     TaskValues
 
     """
-    leaf, task, gradient, hessian = _core.sum_by_leaf_and_task(
-        np.ascontiguousarray(leaves),
-        codes,
-        np.ascontiguousarray(pairs),
-        n_nodes=len(pooled),
-        n_tasks=n_tasks,
+    if isinstance(leaves, np.ndarray):
+        kernels: Any = _core
+        leaves, pairs = np.ascontiguousarray(leaves), np.ascontiguousarray(pairs)
+    else:
+        kernels = on_device
+    leaf, task, gradient, hessian = kernels.sum_by_leaf_and_task(
+        leaves, codes, pairs, n_nodes=len(pooled), n_tasks=n_tasks
     )
     if total is not None:
         has_rows = np.zeros(len(pooled))

@@ -48,7 +48,9 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         known without it.
     table : ndarray, optional
         The array that the training matrix was made from. It is read in a third of the time that the
-        matrix takes. It is not used where `missing` of the matrix was another number than NaN.
+        matrix takes. With ``device="cuda"`` it may lie on the GPU; a copy in float32 stays there,
+        by which the leaves of rows are found (docs/library_grown.md). It is not used where
+        `missing` of the matrix was another number than NaN.
     task_column : int or str, optional
         Position or name of a category column of the training matrix that holds the task of each
         row. A node may then split the tasks into two groups. Needs ``split_score="plain"``.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
@@ -21,7 +22,7 @@ import scipy.sparse
 import xgboost
 
 from mtboost import _core
-from mtboost.base.arrays import Float32Array
+from mtboost.base.arrays import Float32Array, on_host
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.trees.growth import Objective, TaskGrowth
@@ -38,6 +39,7 @@ from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import MOST_INNER_BINS, Cuts, bin_matrix
 from mtboost.xgboost.collective import Workers
+from mtboost.xgboost.device_rows import DeviceRows
 from mtboost.xgboost.library import (
     Settings,
     arithmetic,
@@ -100,6 +102,7 @@ class XgboostGrowth(TaskGrowth):
         # Those of them that are not taken over.
         self._grown: list[_core.Tree | LibraryTree] = []
         self._grower: _core.TreeGrower | LibraryGrower | None = None
+        self._device: DeviceRows | None = None
         self._train: weakref.ref[xgboost.DMatrix] | None = None
         self._start_margin: Float32Array | None = None
         self._cuts: Cuts | None = None
@@ -145,7 +148,13 @@ class XgboostGrowth(TaskGrowth):
             )
         if self._train is None or self._train() is not matrix:
             raise DataError("TaskSplit trains on one matrix; update() was given another one.")
-        margins = self.margins(matrix)
+        with nullcontext() if self._device is None else self._device.current():
+            self._add_round(matrix, iteration, objective)
+
+    def _add_round(
+        self, matrix: xgboost.DMatrix, iteration: int, objective: Objective | None
+    ) -> None:
+        margins = self._margins_of(matrix)
         gradients = self._gradients(matrix, margins, iteration, objective)
         left_out = self._rows_without_gradient()
         gradients[left_out] = 0.0
@@ -166,6 +175,15 @@ class XgboostGrowth(TaskGrowth):
             self._grown.append(grown_tree)
             self.pooled.values.append(values)
         self._margins[matrix] = (len(self._trees), updated)
+
+    def _gradients_of_loss(self, margins: Any, iteration: int) -> Any:
+        device = self._device
+        if device is None:
+            return super()._gradients_of_loss(margins, iteration)
+        found = device.gradients(margins, self._is_active)
+        if found is None:
+            found = device.put(super()._gradients_of_loss(on_host(margins), iteration))
+        return found
 
     def _grow(
         self, matrix: xgboost.DMatrix, gradients: Float32Array
@@ -192,17 +210,21 @@ class XgboostGrowth(TaskGrowth):
         margins: Float32Array,
         iteration: int,
         objective: Objective | None,
-    ) -> Float32Array:
-        """Gradient pairs of shape (n_rows, n_outputs, 2)."""
+    ) -> Any:
+        """Gradient pairs of shape (n_rows, n_outputs, 2), where the margins lie."""
         if objective is None:
             return self._gradients_of_loss(margins, iteration)
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
-        pair = call_objective(objective, iteration, prediction.copy(), matrix)
+        pair = call_objective(objective, iteration, on_host(prediction.copy()), matrix)
         return self._pairs_of(pair, margins, iteration)
 
     # ---- margins and metrics ----------------------------------------------------------------
 
     def margins(self, matrix: xgboost.DMatrix) -> Float32Array:
+        return cast(Float32Array, on_host(self._margins_of(matrix)))
+
+    def _margins_of(self, matrix: xgboost.DMatrix) -> Any:
+        """Margins of all rows, where the rows lie."""
         if self.reads_tasks and matrix not in self._codes:
             self._read_codes(matrix)
         n_done, margins = self._margins.get(matrix) or (0, self.start_margins(matrix))
@@ -333,7 +355,7 @@ class XgboostGrowth(TaskGrowth):
         # Without matrices too: XGBoost then notes its default metric in the configuration.
         message = xgboost.Booster.eval_set(self.stock, [], iteration)
         for matrix, name in evals:
-            margins = self.margins(matrix)
+            margins = self._margins_of(matrix)
             with starting_from(matrix, margins[:, 0] if self._n_outputs == 1 else margins):
                 line = xgboost.Booster.eval_set(self.stock, [(matrix, name)], iteration)
             message += line[line.index("]") + 1 :]
@@ -404,7 +426,8 @@ class XgboostGrowth(TaskGrowth):
         if (reason := why_library_grows(self.settings, matrix)) is not None:
             self._check_library_grown(reason)
             rank = 0 if self._workers is None else self._workers.rank
-            self._grower = LibraryGrower(self.stock, self.settings, rank)
+            self._device = self._rows_on_device(matrix)
+            self._grower = LibraryGrower(self.stock, self.settings, rank, self._device)
             return
         order, first_rows = self._order_by_task()
         feature_weights = matrix.get_float_info("feature_weights")
@@ -425,6 +448,21 @@ class XgboostGrowth(TaskGrowth):
         self._table = None
         if isinstance(matrix, xgboost.QuantileDMatrix):
             self._cuts = matrix.get_quantile_cut()
+
+    def _rows_on_device(self, matrix: xgboost.DMatrix) -> DeviceRows | None:
+        """The training rows on the GPU that XGBoost grows on; None on the host."""
+        refits = self._loss is not None and self._loss.refits_leaves
+        device = None if refits else DeviceRows.of(self.settings.device)
+        if device is not None:
+            device.keep_values(self._table, matrix)
+            if self._objective is None:
+                device.keep_labels(self.settings, self._labels, self._weights, self._row_codes)
+            self._margins[matrix] = (len(self._trees), device.put(self._margins_of(matrix)))
+            self._row_codes = device.put(self._row_codes)
+            if self.tasks is not None:
+                self._codes[matrix] = self._row_codes
+        self._table = None
+        return device
 
     # ---- several machines (docs/several_machines.md) ----------------------------------------
 

@@ -6,13 +6,12 @@ GPU, external memory, ``approx``, ``exact`` and vector leaves are XGBoost's alon
 booster grows each tree, and predicts the leaf of each row. The rest of a round (gradients, leaf
 values of tasks, margins) is that of :class:`~mtboost.xgboost.growth.XgboostGrowth`.
 
-Untested: ``device="cuda"``. The matrix stays on the device; gradients go there and leaves of the
-rows come back, twelve bytes for each row and output.
+On a GPU the arrays of the rows stay there too, where CuPy is installed (device_rows.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,9 @@ import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
-from mtboost.base.arrays import Float32Array, Int32Array
+from mtboost.trees import on_device
 from mtboost.xgboost import assemble
+from mtboost.xgboost.device_rows import DeviceRows
 from mtboost.xgboost.library import Settings
 from mtboost.xgboost.vector_leaves import scalar_trees
 
@@ -82,11 +82,16 @@ class LibraryGrower:
     settings : Settings
     worker : int
         Number of this worker, from 0, where several grow the trees.
+    device : DeviceRows, optional
+        Where the rows lie on a GPU.
     """
 
-    def __init__(self, stock: xgboost.Booster, settings: Settings, worker: int) -> None:
+    def __init__(
+        self, stock: xgboost.Booster, settings: Settings, worker: int, device: DeviceRows | None
+    ) -> None:
         self._booster = stock.copy()
         self._worker = worker
+        self._device = device
         self._n_rounds = 0
         if settings.objective in _REFITTED:
             self._booster.set_param({"objective": "reg:squarederror"})
@@ -102,13 +107,14 @@ class LibraryGrower:
         self._booster.set_param({**params, **own, "multi_strategy": strategy})
 
     def grow(
-        self, matrix: xgboost.DMatrix, gradients: Float32Array, tree_number: int
-    ) -> list[tuple[LibraryTree, Int32Array]]:
+        self, matrix: xgboost.DMatrix, gradients: Any, tree_number: int
+    ) -> list[tuple[LibraryTree, Any]]:
         """Grow one tree per output.
 
         Parameters
         ----------
-        gradients : ndarray of float32, shape (n_rows, n_outputs, 2)
+        gradients : array of float32, shape (n_rows, n_outputs, 2)
+            Of CuPy, where the rows lie on a GPU; leaves are then too.
         tree_number : int
             Key of the random draws of the first.
 
@@ -118,33 +124,51 @@ class LibraryGrower:
             Each tree, and the leaf of every row; its complement where the row was not drawn.
         """
         n_rows, n_outputs, _ = gradients.shape
-        if (is_left_out := self._rows_left_out(n_rows, n_outputs, tree_number)) is not None:
-            gradients = np.where(is_left_out[:, :, None], np.float32(0.0), gradients)
+        xp: Any = on_device.namespace(gradients)
+        is_left_out: Any = self._rows_left_out(n_rows, n_outputs, tree_number)
+        if is_left_out is not None:
+            is_left_out = xp.asarray(is_left_out)
+            gradients = xp.where(is_left_out[:, :, None], xp.float32(0.0), gradients)
         shape = (n_rows,) if n_outputs == 1 else (n_rows, n_outputs)
         self._booster.boost(
             matrix,
             tree_number // n_outputs,
-            grad=np.ascontiguousarray(gradients[:, :, 0]).reshape(shape),
-            hess=np.ascontiguousarray(gradients[:, :, 1]).reshape(shape),
+            grad=xp.ascontiguousarray(gradients[:, :, 0]).reshape(shape),
+            hess=xp.ascontiguousarray(gradients[:, :, 1]).reshape(shape),
         )
         newest = self._booster[self._n_rounds : self._n_rounds + 1]
         self._n_rounds += 1
         documents = assemble.trees_of(assemble.read_document(newest))
-        leaves = newest.predict(matrix, pred_leaf=True).astype(np.int32)
-        leaves = leaves.reshape(n_rows, len(documents))
         trees: list[assemble.Document] = []
-        leaves_of_output: list[Int32Array] = []
-        for place, document in enumerate(documents):
+        leaves_of_output: list[Any] = []
+        found = self._leaves(newest, documents, matrix)
+        for document, leaves in zip(documents, found, strict=True):
             tree, numbers = assemble.without_deleted_nodes(document)
             trees += scalar_trees(tree)
-            leaves_of_output += [numbers[leaves[:, place]]] * (len(trees) - len(leaves_of_output))
+            if len(numbers) > len(tree["left_children"]):
+                leaves = xp.asarray(numbers)[leaves]
+            leaves_of_output += [leaves] * (len(trees) - len(leaves_of_output))
         grown = []
         for output in range(n_outputs):
             own = leaves_of_output[output]
             if is_left_out is not None:
-                own = np.where(is_left_out[:, output], ~own, own)
+                own = xp.where(is_left_out[:, output], ~own, own)
             grown.append((LibraryTree(trees[output]), own))
         return grown
+
+    def _leaves(
+        self,
+        newest: xgboost.Booster,
+        trees: Sequence[assemble.Document],
+        matrix: xgboost.DMatrix,
+    ) -> list[Any]:
+        """Leaf of each row in each of the newest trees."""
+        device = self._device
+        if device is not None and all(map(device.finds_leaves, trees)):
+            return [*map(device.leaves, trees)]
+        found = newest.predict(matrix, pred_leaf=True).reshape(matrix.num_row(), len(trees))
+        leaves = [np.ascontiguousarray(own, np.int32) for own in found.T]
+        return leaves if device is None else [*map(device.put, leaves)]
 
     def _rows_left_out(
         self, n_rows: int, n_outputs: int, tree_number: int
