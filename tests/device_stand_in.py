@@ -14,6 +14,13 @@ import xgboost
 
 from mtboost.xgboost.device_rows import DeviceRows
 
+try:
+    import cupy as found
+
+    HAS_GPU = found.cuda.is_available()
+except ImportError:
+    HAS_GPU = False
+
 
 class Array(np.lib.mixins.NDArrayOperatorsMixin):
     """An array "on the GPU"."""
@@ -27,6 +34,7 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     def __array__(self, *args, **kwargs):
         raise TypeError("implicit conversion to an array of NumPy")
 
+    device = SimpleNamespace(id=0)
     __cuda_array_interface__ = {}  # noqa: RUF012  # only asked for by name
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
@@ -83,22 +91,41 @@ def asarray(value, dtype=None):
     return Array(np.asarray(value._values if isinstance(value, Array) else value, dtype))
 
 
+def find_leaf(values, nodes, n_features, *, size):
+    """Level by level."""
+    values, nodes = values_of(values), values_of(nodes)
+    left, right, feature, threshold, default_left = nodes.T
+    threshold = threshold.copy().view(np.float32)
+    assert values.shape == (size, n_features)
+    node = np.zeros(size, np.int32)
+    while (inner := left[node] >= 0).any():
+        value = values[np.arange(size), np.where(inner, feature[node], 0)]
+        goes_left = np.where(np.isnan(value), default_left[node] != 0, value < threshold[node])
+        node = np.where(inner, np.where(goes_left, left[node], right[node]), node)
+    return Array(node.astype(np.int32))
+
+
+def add_to_cell(leaf, code, gradient, hessian, n_tasks, n_cells, n_copies, *scales_and_sums):
+    gradient_scale, hessian_scale, sums = map(values_of, scales_and_sums)
+    leaf, code, gradient, hessian = map(values_of, (leaf, code, gradient, hessian))
+    copy = np.arange(len(leaf)) % n_copies
+    has_leaf = leaf >= 0
+    cell = (copy, leaf * n_tasks + code)
+    assert sums.shape == (n_copies, n_cells, 2)
+    for part, (values, scale) in enumerate(((gradient, gradient_scale), (hessian, hessian_scale))):
+        rounded = np.rint(values * np.float64(scale)).astype(np.int64).view(np.uint64)
+        np.add.at(sums[:, :, part], tuple(place[has_leaf] for place in cell), rounded[has_leaf])
+
+
+def add_value(leaf, code, values, n_columns, margin):
+    leaf, code, values, margin = map(values_of, (leaf, code, values, margin))
+    node = np.where(leaf < 0, ~leaf, leaf)
+    margin += values.ravel()[node * n_columns + np.where(code < 0, n_columns - 1, code)]
+
+
 def elementwise_kernel(inputs, outputs, code, name):
-    """The one kernel there is, level by level."""
-    assert name == "find_leaf"
-
-    def find(values, left, right, feature, threshold, default_left, n_features, *, size):
-        arguments = map(values_of, (values, left, right, feature, threshold, default_left))
-        values, left, right, feature, threshold, default_left = arguments
-        assert values.shape == (size, n_features)
-        node = np.zeros(size, np.int32)
-        while (inner := left[node] >= 0).any():
-            value = values[np.arange(size), np.where(inner, feature[node], 0)]
-            goes_left = np.where(np.isnan(value), default_left[node] != 0, value < threshold[node])
-            node = np.where(inner, np.where(goes_left, left[node], right[node]), node)
-        return Array(node.astype(np.int32))
-
-    return find
+    """What the kernel of this name does, in NumPy."""
+    return {"find_leaf": find_leaf, "add_to_cell": add_to_cell, "add_value": add_value}[name]
 
 
 class Namespace:
@@ -113,15 +140,15 @@ class Namespace:
         found = getattr(np, name)
         if isinstance(found, type):
             return found
-        if name == "add":
-            return SimpleNamespace(at=lambda *args: np.add.at(*map(values_of, args)))
         return np.errstate(all="ignore")(
             lambda *args, **kwargs: array_of(found(*map(values_of, args), **kwargs))
         )
 
 
-def install(monkeypatch):
-    """Let trainings keep their rows in such arrays, and XGBoost read them."""
+def cupy_or_stand_in(monkeypatch):
+    """CuPy where there is a GPU; else let trainings keep their rows in the arrays of this file."""
+    if HAS_GPU:
+        return found
     cupy = Namespace()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(DeviceRows, "of", lambda _: DeviceRows(cupy, "cuda:0"))

@@ -218,16 +218,19 @@ class TaskGrowth(abc.ABC):
         n_threads: int | None = None,
     ) -> None:
         """Add the value that each row's leaf has for its task."""
-        codes = None
+        codes, values = None, pooled
+        is_on_host = isinstance(margins, np.ndarray)
         if len(task_values.leaf):
             assert self.tasks is not None
             codes = self._codes.get(data)
-            if codes is not None:
-                pooled = task_values.table(pooled, self.tasks.n_tasks, self._nesting)
+            if codes is not None and (is_on_host or self._nesting is not None):
+                values = task_values.table(pooled, self.tasks.n_tasks, self._nesting)
+            elif codes is not None:
+                values = on_device.table_of_values(pooled, task_values, self.tasks.n_tasks, leaves)
         n_threads = n_threads or self.settings.n_threads
-        kernels: Any = _core if isinstance(margins, np.ndarray) else on_device
+        kernels: Any = _core if is_on_host else on_device
         kernels.add_leaf_values(
-            pooled, leaves, margins, codes=codes, output=output, n_threads=n_threads
+            values, leaves, margins, codes=codes, output=output, n_threads=n_threads
         )
 
     # ---- tasks that take part ---------------------------------------------------------------

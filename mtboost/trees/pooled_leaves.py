@@ -175,6 +175,10 @@ def pool_leaves(
     leaf, task, gradient, hessian = kernels.sum_by_leaf_and_task(
         leaves, codes, pairs, n_nodes=len(pooled), n_tasks=n_tasks
     )
+    xp: Any = np if isinstance(leaf, np.ndarray) else on_device.namespace(leaf)
+    if total is not None or refit is not None or isinstance(pooling, tuple):
+        xp = np
+        leaf, task, gradient, hessian = map(on_host, (leaf, task, gradient, hessian))
     if total is not None:
         has_rows = np.zeros(len(pooled))
         has_rows[leaf] = 1.0
@@ -196,12 +200,12 @@ def pool_leaves(
         leaf, task, value = _nested_values(pooled, leaf, task, own, hessian, pooling, nesting)
     else:
         share = hessian / (hessian + pooling)
-        of_leaf = pooled[leaf]
+        of_leaf = xp.asarray(pooled)[leaf]
         value = of_leaf + share * (own - of_leaf)
     if bounds is not None:
-        low, high = bounds
-        value = np.clip(value, low[leaf], high[leaf])
-    return TaskValues(leaf, task, value, learning_rate)
+        low, high = map(xp.asarray, bounds)
+        value = xp.clip(value, low[leaf], high[leaf])
+    return TaskValues(on_host(leaf), on_host(task), on_host(value), learning_rate)
 
 
 def _nested_values(

@@ -28,6 +28,8 @@ Document = dict[str, Any]
 Tree = dict[str, npt.NDArray[Any]]
 
 NO_PARENT = 2147483647
+#: Boosters of this number of rounds are written in less time than XGBoost takes to slice one.
+FEW_ROUNDS = 16
 # Arrays of a tree in XGBoost's schema, with the type its UBJSON reader expects.
 _TREE_ARRAYS = {
     "base_weights": np.float32,
@@ -66,14 +68,25 @@ _EMPTY_TREE: Tree = {
 def read_document(booster: xgboost.Booster) -> Document:
     """Model document of a booster, the arrays of its trees as typed arrays."""
     document = decode(bytes(booster.save_raw("ubj")))
-    trees = _model(document).pop("trees")
-    for tree in trees:
-        for name, dtype in _TREE_ARRAYS.items():
-            if name in tree:
-                tree[name] = np.asarray(tree[name], dtype)
+    trees = [*map(_with_types, _model(document).pop("trees"))]
     frame: Document = _with_lists(document)
     _model(frame)["trees"] = trees
     return frame
+
+
+def newest_round(booster: xgboost.Booster) -> list[Document]:
+    """Trees of the last round, the arrays of each as typed arrays."""
+    n_rounds = booster.num_boosted_rounds()
+    if n_rounds > FEW_ROUNDS:
+        booster = booster[n_rounds - 1 : n_rounds]
+    model = _model(decode(bytes(booster.save_raw("ubj"))))
+    begin = model["iteration_indptr"][-2]
+    return [*map(_with_types, model["trees"][begin:])]
+
+
+def _with_types(tree: Document) -> Document:
+    names = _TREE_ARRAYS.keys() & tree.keys()
+    return {**tree, **{name: np.asarray(tree[name], _TREE_ARRAYS[name]) for name in names}}
 
 
 def _with_lists(value: Any) -> Any:

@@ -24,7 +24,8 @@ from xgboost.core import _LIB, _check_call
 
 from mtboost import _core
 from mtboost.base.arrays import Float64Array
-from mtboost.errors import TrainingError
+from mtboost.errors import TrainingError, UnsupportedError
+from mtboost.trees.losses import is_ranking, is_survival
 
 # Numbers that are added up in the call that compares the workers.
 _ROOM = 256
@@ -57,6 +58,22 @@ def with_whole_tasks(**arguments: Any) -> Iterator[None]:
 def has_whole_tasks() -> bool:
     """Whether this thread is in :func:`with_whole_tasks`."""
     return getattr(_of_thread, "has_whole_tasks", False)
+
+
+def check_objective(objective: str) -> None:
+    """Raise for an objective that workers cannot train together."""
+    if objective in ("reg:absoluteerror", "reg:quantileerror"):
+        is_median = objective == "reg:absoluteerror"
+        instead = "use 'reg:pseudohubererror', or train" if is_median else "train"
+        raise UnsupportedError(
+            f"objective={objective!r} has "
+            f"{'medians' if is_median else 'percentiles'} as leaves, which workers cannot add "
+            f"up: {instead} on one machine."
+        )
+    if is_ranking(objective) or is_survival(objective):
+        raise UnsupportedError(
+            f"objective={objective!r} is not supported on several machines: train on one machine."
+        )
 
 
 class Workers:

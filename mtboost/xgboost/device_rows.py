@@ -8,7 +8,6 @@ leaves and tasks.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -18,25 +17,16 @@ import xgboost
 
 from mtboost.base.arrays import Float32Array, Int32Array
 from mtboost.base.user_warnings import warn_user
+from mtboost.trees import on_device
 from mtboost.xgboost import assemble
 from mtboost.xgboost.device_losses import gradient_and_hessian, has_formula
 from mtboost.xgboost.library import Settings
 
 _WITHOUT_CUPY = (
-    "device={!r} without CuPy: gradients and leaves of all rows are copied between the GPU and the "
+    "device={!r}, but CuPy {}: gradients and leaves of all rows are copied between the GPU and the "
     "host in each round, which takes several times as long as the rest of it. Install CuPy for "
-    "your version of CUDA (pip install cupy-cuda12x, or cupy-cuda13x)."
+    "your version of CUDA (pip install 'cupy-cuda12x[ctk]', or 'cupy-cuda13x[ctk]')."
 )
-# One thread finds the leaf of one row.
-_FIND_LEAF = r"""
-int node = 0;
-while (left[node] >= 0) {
-  const float value = values[i * n_features + feature[node]];
-  const bool goes_left = isnan(value) ? default_left[node] != 0 : value < threshold[node];
-  node = goes_left ? left[node] : right[node];
-}
-leaf = node;
-"""
 
 
 class DeviceRows:
@@ -54,19 +44,23 @@ class DeviceRows:
         self._number = int(device.partition(":")[2] or 0)
         self._loss: Any = None  # settings, labels, weights and tasks of the rows
         self._values: Any = None
-        self._n_features = 0
 
     @classmethod
     def of(cls, device: str) -> DeviceRows | None:
-        """Rows on this device; None if it is no GPU, or CuPy is missing."""
+        """Rows on this device; None if it is no GPU, or CuPy is missing or does not work there."""
         if not device.startswith("cuda"):
             return None
         try:
             import cupy
-        except ImportError:
-            warn_user(_WITHOUT_CUPY.format(device))
+
+            found = cls(cupy, device)
+            # CuPy compiles when it first computes, which needs parts of CUDA that XGBoost does not.
+            int(found.put(np.arange(3)).sum())
+        except Exception as error:  # its errors have no common class
+            reason = "is not installed" if isinstance(error, ImportError) else f"fails ({error})"
+            warn_user(_WITHOUT_CUPY.format(device, reason))
             return None
-        return cls(cupy, device)
+        return found
 
     def current(self) -> AbstractContextManager[Any]:
         """Let CuPy work on this GPU."""
@@ -74,9 +68,11 @@ class DeviceRows:
         return found
 
     def put(self, rows: Any) -> Any:
-        """Rows of the host on the GPU; those that are there already as they are."""
+        """Rows on this GPU; those that are there already as they are."""
+        xp = self._cupy
         with self.current():
-            return self._cupy.asarray(rows)
+            found = xp.asarray(rows)
+            return found if found.device.id == self._number else xp.array(found)  # from another
 
     def keep_labels(
         self,
@@ -121,15 +117,16 @@ class DeviceRows:
         is_array = isinstance(table, np.ndarray) or hasattr(table, "__cuda_array_interface__")
         if not is_array or tuple(table.shape) != shape:
             return
+        if isinstance(table, np.ndarray):
+            if table.dtype.kind not in "fiub":
+                return
+            table = np.ascontiguousarray(table, np.float32)
         xp = self._cupy
         with self.current():
-            values = xp.asarray(table)
-            if values.dtype.kind not in "fiub":
-                return
-            values = xp.ascontiguousarray(values, dtype=xp.float32)
+            values = xp.ascontiguousarray(self.put(table), dtype=np.float32)
             n_values = int(xp.count_nonzero(~xp.isnan(values)))
             if n_values == matrix.num_nonmissing():
-                self._values, self._n_features = values, shape[1]
+                self._values = values
 
     def finds_leaves(self, tree: assemble.Document) -> bool:
         """Whether the leaves of a tree can be found from the values kept."""
@@ -137,22 +134,4 @@ class DeviceRows:
 
     def leaves(self, tree: assemble.Document) -> Any:
         """Leaf of each row in a tree, array of int32 of shape (n_rows,)."""
-        put = self._cupy.asarray
-        return self._find_leaf(
-            self._values,
-            put(tree["left_children"]),
-            put(tree["right_children"]),
-            put(tree["split_indices"]),
-            put(tree["split_conditions"]),
-            put(tree["default_left"]),
-            self._n_features,
-            size=len(self._values),
-        )
-
-    @cached_property
-    def _find_leaf(self) -> Any:
-        arguments = (
-            "raw float32 values, raw int32 left, raw int32 right, raw int32 feature, "
-            "raw float32 threshold, raw uint8 default_left, int64 n_features"
-        )
-        return self._cupy.ElementwiseKernel(arguments, "int32 leaf", _FIND_LEAF, "find_leaf")
+        return on_device.find_leaves(self._values, tree)

@@ -29,8 +29,6 @@ from mtboost.trees.growth import Objective, TaskGrowth
 from mtboost.trees.losses import (
     check_labels,
     has_bounds,
-    is_ranking,
-    is_survival,
     make_loss,
     row_groups,
 )
@@ -38,7 +36,7 @@ from mtboost.trees.task_values import TaskValues, task_attributes
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble
 from mtboost.xgboost.bins import MOST_INNER_BINS, Cuts, bin_matrix
-from mtboost.xgboost.collective import Workers
+from mtboost.xgboost.collective import Workers, check_objective
 from mtboost.xgboost.device_rows import DeviceRows
 from mtboost.xgboost.library import (
     Settings,
@@ -157,12 +155,14 @@ class XgboostGrowth(TaskGrowth):
         margins = self._margins_of(matrix)
         gradients = self._gradients(matrix, margins, iteration, objective)
         left_out = self._rows_without_gradient()
-        gradients[left_out] = 0.0
+        if len(left_out):
+            gradients[left_out] = 0.0
         updated = margins.copy()
         for output, (grown_tree, leaves) in enumerate(self._grow(matrix, gradients)):
             tree = grown_tree.arrays()
-            without = leaves[left_out]
-            leaves[left_out] = np.minimum(without, ~without)  # negative: took no part
+            if len(left_out):
+                without = leaves[left_out]
+                leaves[left_out] = np.minimum(without, ~without)  # negative: took no part
             tree["value"], values = self._leaf_values(
                 tree, leaves, gradients, margins, self._weights, output
             )
@@ -449,6 +449,11 @@ class XgboostGrowth(TaskGrowth):
         if isinstance(matrix, xgboost.QuantileDMatrix):
             self._cuts = matrix.get_quantile_cut()
 
+    def know_tasks(self, data: xgboost.DMatrix, tasks: TaskSet) -> None:
+        is_train = self._train is not None and self._train() is data
+        if self._device is None or not is_train:  # of training rows the device has them
+            super().know_tasks(data, tasks)
+
     def _rows_on_device(self, matrix: xgboost.DMatrix) -> DeviceRows | None:
         """The training rows on the GPU that XGBoost grows on; None on the host."""
         refits = self._loss is not None and self._loss.refits_leaves
@@ -470,19 +475,7 @@ class XgboostGrowth(TaskGrowth):
         self._workers = workers = Workers.of_this_thread()
         if workers is None:
             return
-        if self.settings.objective in ("reg:absoluteerror", "reg:quantileerror"):
-            is_median = self.settings.objective == "reg:absoluteerror"
-            instead = "use 'reg:pseudohubererror', or train" if is_median else "train"
-            raise UnsupportedError(
-                f"objective={self.settings.objective!r} has "
-                f"{'medians' if is_median else 'percentiles'} as leaves, which workers cannot add "
-                f"up: {instead} on one machine."
-            )
-        if is_ranking(self.settings.objective) or is_survival(self.settings.objective):
-            raise UnsupportedError(
-                f"objective={self.settings.objective!r} is not supported on several machines: "
-                "train on one machine."
-            )
+        check_objective(self.settings.objective)
         self._total = lambda values: workers.sum(values, "task sums of the leaves")
         workers.check_equal(
             {

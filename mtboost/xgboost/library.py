@@ -81,8 +81,9 @@ ALIASES = {
     "n_jobs": "nthread",
     "random_state": "seed",
 }
+_COLUMN_SHARES = ("colsample_bytree", "colsample_bylevel", "colsample_bynode")
 # XGBoost also allows 0: no rows, or one feature.
-_FRACTIONS = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
+_FRACTIONS = ("subsample", *_COLUMN_SHARES)
 _GENERAL_PARAMETERS = ("verbosity", "device", "validate_parameters")
 _OLDEST = (3, 0)
 _NEWEST_MAJOR = 3
@@ -185,6 +186,7 @@ class Settings:
     has_vector_leaves: bool = False
     #: Whether a GPU draws rows by the size of their gradients.
     samples_by_gradient: bool = False
+    samples_columns: bool = False
 
 
 def read_settings(booster: xgboost.Booster) -> Settings:
@@ -200,6 +202,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
     groups = _parse_interactions(tree["interaction_constraints"])
     check_groups(groups, booster.num_features())
     name, options = objective_of(learner)
+    shares = {key: check_number(key, float(tree[key]), above=0.0, high=1.0) for key in _FRACTIONS}
     return Settings(
         grow=_core.XgboostParams(
             learning_rate=float(tree["learning_rate"]),
@@ -213,10 +216,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
             max_delta_step=float(tree["max_delta_step"]),
             max_cat_to_onehot=int(tree["max_cat_to_onehot"]),
             max_cat_threshold=int(tree["max_cat_threshold"]),
-            **{
-                name: check_number(name, float(tree[name]), above=0.0, high=1.0)
-                for name in _FRACTIONS
-            },
+            **shares,
             monotone_constraints=_parse_monotone(tree["monotone_constraints"]),
             interaction_constraints=groups,
             seed=int(generic["seed"]) % 2**64,
@@ -231,6 +231,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
         library_only=_library_only(learner),
         has_vector_leaves=learner["learner_train_param"]["multi_strategy"] == "multi_output_tree",
         samples_by_gradient=tree["sampling_method"] != "uniform",
+        samples_columns=any(shares[key] < 1.0 for key in _COLUMN_SHARES),
     )
 
 

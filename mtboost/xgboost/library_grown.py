@@ -89,12 +89,12 @@ class LibraryGrower:
     def __init__(
         self, stock: xgboost.Booster, settings: Settings, worker: int, device: DeviceRows | None
     ) -> None:
-        self._booster = stock.copy()
+        self._empty = stock.copy()
+        if settings.objective in _REFITTED:
+            self._empty.set_param({"objective": "reg:squarederror"})
+        self._booster = self._empty.copy()
         self._worker = worker
         self._device = device
-        self._n_rounds = 0
-        if settings.objective in _REFITTED:
-            self._booster.set_param({"objective": "reg:squarederror"})
         self.set_param({}, settings)
 
     def set_param(self, params: Mapping[str, Any], settings: Settings) -> None:
@@ -104,7 +104,8 @@ class LibraryGrower:
         # on a GPU only, it draws for the splits, and leaf values are of all rows.
         own = {} if settings.samples_by_gradient else {"subsample": 1.0}
         strategy = "multi_output_tree" if settings.has_vector_leaves else "one_output_per_tree"
-        self._booster.set_param({**params, **own, "multi_strategy": strategy})
+        for booster in (self._empty, self._booster):
+            booster.set_param({**params, **own, "multi_strategy": strategy})
 
     def grow(
         self, matrix: xgboost.DMatrix, gradients: Any, tree_number: int
@@ -130,18 +131,17 @@ class LibraryGrower:
             is_left_out = xp.asarray(is_left_out)
             gradients = xp.where(is_left_out[:, :, None], xp.float32(0.0), gradients)
         shape = (n_rows,) if n_outputs == 1 else (n_rows, n_outputs)
-        self._booster.boost(
+        booster = self._next_booster(matrix)
+        booster.boost(
             matrix,
             tree_number // n_outputs,
             grad=xp.ascontiguousarray(gradients[:, :, 0]).reshape(shape),
             hess=xp.ascontiguousarray(gradients[:, :, 1]).reshape(shape),
         )
-        newest = self._booster[self._n_rounds : self._n_rounds + 1]
-        self._n_rounds += 1
-        documents = assemble.trees_of(assemble.read_document(newest))
+        documents = assemble.newest_round(booster)
         trees: list[assemble.Document] = []
         leaves_of_output: list[Any] = []
-        found = self._leaves(newest, documents, matrix)
+        found = self._leaves(documents, matrix)
         for document, leaves in zip(documents, found, strict=True):
             tree, numbers = assemble.without_deleted_nodes(document)
             trees += scalar_trees(tree)
@@ -156,16 +156,28 @@ class LibraryGrower:
             grown.append((LibraryTree(trees[output]), own))
         return grown
 
-    def _leaves(
-        self,
-        newest: xgboost.Booster,
-        trees: Sequence[assemble.Document],
-        matrix: xgboost.DMatrix,
-    ) -> list[Any]:
+    def _next_booster(self, matrix: xgboost.DMatrix) -> xgboost.Booster:
+        """The booster that is to grow a round.
+
+        One of few rounds, of which the newest is read faster. Not where XGBoost draws columns or
+        rows: another booster would draw the same again.
+        """
+        samples = self._settings.samples_by_gradient or self._settings.samples_columns
+        if self._booster.num_boosted_rounds() >= assemble.FEW_ROUNDS and not samples:
+            self._booster = self._empty.copy()
+        is_new = self._booster.num_boosted_rounds() == 0
+        if is_new and self._settings.device != "cpu" and matrix.get_base_margin().size:
+            # XGBoost 3.4 fails to grow on a GPU unless it has put the base margin there before.
+            self._booster.predict(matrix, output_margin=True, training=True)
+        return self._booster
+
+    def _leaves(self, trees: Sequence[assemble.Document], matrix: xgboost.DMatrix) -> list[Any]:
         """Leaf of each row in each of the newest trees."""
         device = self._device
         if device is not None and all(map(device.finds_leaves, trees)):
             return [*map(device.leaves, trees)]
+        n_rounds = self._booster.num_boosted_rounds()
+        newest = self._booster[n_rounds - 1 : n_rounds]  # XGBoost finds leaves in all trees only
         found = newest.predict(matrix, pred_leaf=True).reshape(matrix.num_row(), len(trees))
         leaves = [np.ascontiguousarray(own, np.int32) for own in found.T]
         return leaves if device is None else [*map(device.put, leaves)]

@@ -8,7 +8,7 @@ import xgboost
 
 import mtboost
 from mtboost.errors import UnsupportedError
-from mtboost.xgboost import TaskObjective, TaskQuitting, TaskSplit
+from mtboost.xgboost import TaskObjective, TaskQuitting, TaskSplit, assemble
 from mtboost.xgboost import growth as growing
 
 N_ROWS, N_TASKS = 1200, 6
@@ -28,6 +28,12 @@ LABELS = {
 Y = LABELS["reg:squarederror"]
 PARAMS = {"max_depth": 4, "learning_rate": 0.3, "nthread": 1}
 SAME = {"rtol": 0, "atol": 1e-6}  # leaves are float32, of sums in another order
+
+
+@pytest.fixture(autouse=True)
+def several_boosters(monkeypatch):
+    """Let one booster grow few of the rounds."""
+    monkeypatch.setattr(assemble, "FEW_ROUNDS", 2)
 
 
 @pytest.fixture
@@ -126,7 +132,7 @@ def test_other_tree_methods_have_the_margins_of_hist(tree_method, objective):
     np.testing.assert_allclose(margins(found), margins(train({}, objective)), **SAME)
 
 
-@pytest.mark.parametrize("params", [{}, {"min_split_loss": 3.0}])
+@pytest.mark.parametrize("params", [{}, {"min_split_loss": 3.0}, {"colsample_bytree": 0.5}])
 @pytest.mark.parametrize("tree_method", ["approx", "exact"])
 def test_pooled_leaves_are_those_of_stock_training(tree_method, params):
     # tree_method="exact" prunes splits that gain too little, and keeps their nodes in the arrays.

@@ -6,12 +6,14 @@ grows on the CPU.
 """
 
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
-import device_stand_in
 import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from device_stand_in import HAS_GPU, cupy_or_stand_in
 
 import mtboost
 from mtboost.errors import TrainingError
@@ -19,16 +21,10 @@ from mtboost.xgboost import TaskObjective, TaskQuitting, TaskSplit, assemble
 from mtboost.xgboost import growth as growing
 from mtboost.xgboost.device_rows import DeviceRows
 
-try:
-    import cupy
-
-    HAS_GPU = cupy.cuda.runtime.getDeviceCount() > 0
-except ImportError:
-    HAS_GPU = False
 DEVICE = "cuda" if HAS_GPU else "cpu"
 needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="needs CuPy and a GPU of NVIDIA")
 
-N_ROWS, N_TASKS, N_ROUNDS = 4000, 7, 8
+N_ROWS, N_TASKS, N_ROUNDS = 4000, 7, 18
 # Sums in another order, and the exponential of another library, in float32.
 NEARLY = {"rtol": 1e-5, "atol": 1e-5}
 rng = np.random.default_rng(0)
@@ -54,10 +50,9 @@ LABELS = {
 @pytest.fixture(autouse=True)
 def library(monkeypatch):
     """CuPy, or the stand-in."""
-    if HAS_GPU:
-        return cupy
-    monkeypatch.setattr(growing, "why_library_grows", lambda *_: "this test")
-    return device_stand_in.install(monkeypatch)
+    if not HAS_GPU:
+        monkeypatch.setattr(growing, "why_library_grows", lambda *_: "this test")
+    return cupy_or_stand_in(monkeypatch)
 
 
 MISSING = np.where(rng.random(X.shape) < 0.1, np.float32(np.nan), X)
@@ -126,6 +121,7 @@ VARIANTS = {
     "missing values": ({}, "reg:squarederror", {"table": MISSING}),
     "categories": ({}, "reg:squarederror", {"table": CATEGORIES}),
     "a matrix of values": ({}, "binary:logistic", {"make": xgboost.DMatrix}),
+    "base margins": ({}, "reg:squarederror", {"start": X[:, 3]}),
     "sampled rows": ({"subsample": 0.6}, "reg:squarederror", {}),
     "sampled rows of classes": ({"subsample": 0.6}, "multi:softprob", {}),
     "loss-guided": ({"grow_policy": "lossguide", "max_leaves": 9}, "count:poisson", {}),
@@ -223,6 +219,15 @@ def test_tasks_that_quit(objective, monkeypatch):
     np.testing.assert_allclose(found, expected, **NEARLY)
 
 
+def test_the_training_rows_are_watched_by_their_name(monkeypatch):
+    def trained(train, *args):
+        quitting = TaskQuitting("train", TASK, early_stopping_rounds=1)
+        return train(*args, callbacks=[quitting], evals=None)
+
+    expected = trained(on_the_host, monkeypatch)
+    np.testing.assert_allclose(trained(train), expected, **NEARLY)
+
+
 @pytest.mark.parametrize("table", [X, MISSING, X.astype(np.float64), np.asfortranarray(X)])
 def test_leaves_are_those_of_xgboost(table):
     matrix = xgboost.QuantileDMatrix(table, NOISY)
@@ -236,7 +241,15 @@ def test_leaves_are_those_of_xgboost(table):
 
 
 @pytest.mark.parametrize(
-    "table", [pd.DataFrame(X), X[1:], X[:, 1:], np.where(X > 1.0, np.float32(np.nan), X), None]
+    "table",
+    [
+        pd.DataFrame(X),
+        X[1:],
+        X[:, 1:],
+        X.astype(object),
+        np.where(X > 1.0, np.float32(np.nan), X),
+        None,
+    ],
 )
 def test_other_tables_are_left_to_xgboost(table):
     device = DeviceRows.of("cuda:0")
@@ -248,7 +261,18 @@ def test_a_training_without_cupy_is_warned_of(monkeypatch):
     monkeypatch.undo()  # the stand-in
     monkeypatch.setitem(sys.modules, "cupy", None)
     assert DeviceRows.of("cpu") is None
-    with pytest.warns(UserWarning, match="Install CuPy"):
+    with pytest.warns(UserWarning, match="CuPy is not installed.*Install CuPy"):
+        assert DeviceRows.of("cuda:0") is None
+
+
+def test_a_cupy_that_does_not_work_is_warned_of(monkeypatch):
+    def fails(values):
+        raise RuntimeError("failed to load libnvrtc.so.12")
+
+    monkeypatch.undo()  # the stand-in
+    device = SimpleNamespace(Device=lambda number: nullcontext())
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(asarray=fails, cuda=device))
+    with pytest.warns(UserWarning, match=r"CuPy fails \(failed to load libnvrtc.*Install CuPy"):
         assert DeviceRows.of("cuda:0") is None
 
 
