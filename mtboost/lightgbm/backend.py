@@ -71,6 +71,8 @@ class LightgbmBackend(Backend):
     seed_bits = 31
     unstored_is_missing = False
     margin_type = np.float64
+    value_type = np.float64
+    zero_threshold = library.ZERO_THRESHOLD
     adds_sums = True
     leaf_parameters = MappingProxyType(
         {

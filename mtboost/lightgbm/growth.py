@@ -35,7 +35,6 @@ from mtboost.trees.task_values import TaskValues
 from mtboost.trees.tree_options import TreeOptions
 
 _Grown = tuple[_core.Tree, dict[str, npt.NDArray[Any]], npt.NDArray[np.int32]]
-_NEXT_TO_ZERO = float(np.float32(1e-35))  # LightGBM stores 0 for values up to this size
 _EPSILON = float(np.float32(1e-15))  # a start score up to this size is none
 
 
@@ -447,4 +446,4 @@ def _in_leaf_order(
 
 def _stored(values: Float64Array) -> Float64Array:
     """Values as LightGBM keeps them."""
-    return np.where(np.isnan(values) | (np.abs(values) <= _NEXT_TO_ZERO), 0.0, values)
+    return np.where(np.isnan(values) | (np.abs(values) <= library.ZERO_THRESHOLD), 0.0, values)

@@ -62,6 +62,8 @@ except ImportError as error:
     ) from error
 
 _network_size = getattr(_LIB, "_ZN8LightGBM7Network12num_machinesEv", None)
+#: LightGBM reads numbers up to this magnitude as 0.
+ZERO_THRESHOLD = float(np.float32(1e-35))
 _OLDEST = (4, 5)
 _NEWEST_MAJOR = 4
 # Parameters of objectives that a loss of the core takes.

@@ -124,7 +124,7 @@ class ExplainedTasks(FittedTasks):
         else:
             parts = np.abs(self._task_contributions(as_table(X), task)[..., :-1])
             means = parts.reshape(-1, columns.n).mean(axis=0).tolist()
-            found = {name: value for name, value in zip(names, means, strict=True) if value > 0}
+            found = {name: value for name, value in zip(names, means, strict=True) if value != 0}
         own = dict(zip(names, columns.names or (), strict=False))
         return {own.get(name, name): value for name, value in found.items()}
 

@@ -95,6 +95,10 @@ class Backend(LibraryParameters):
     #: Whether a cell that a sparse table does not store is missing; else it is 0.
     unstored_is_missing: ClassVar[bool]
     margin_type: ClassVar[type[np.floating[Any]]]
+    #: Numbers up to this magnitude are 0 to the library.
+    zero_threshold: ClassVar[float]
+    #: Type in which the library compares values with thresholds.
+    value_type: ClassVar[type[np.floating[Any]]]
     #: Whether trees are added up from 0, and their sum to a base margin; else to the base margin.
     adds_sums: ClassVar[bool]
     #: Fewest rounds that a task without base margins uses: LightGBM's start score is in the first.

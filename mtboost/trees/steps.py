@@ -13,6 +13,9 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.trees.leaf_gains import Splits, quadratic_gains
 
+# Cover of a leaf whose rows have no hessian, as a share of the mean.
+_LEAST_COVER = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class StepTree:
@@ -78,7 +81,10 @@ class StepTree:
         children = np.array(left, np.int32)
         is_leaf = children < 0
         middle_of = (first + last) // 2
-        sums = [np.append(0.0, np.cumsum(part)) for part in (self.hessians, self.counts)]
+        # Contributions divide by the cover of a node, and of those above it.
+        least = _LEAST_COVER * (self.hessians.mean() or 1.0)
+        covers = np.maximum(self.hessians, least)
+        sums = [np.append(0.0, np.cumsum(part)) for part in (covers, self.counts)]
         hessian, count = (part[last] - part[first] for part in sums)
         right = np.where(is_leaf, np.int32(-1), children + np.int32(1))
         value = np.where(is_leaf, self.values[first], 0.0)
@@ -137,7 +143,8 @@ class StepNodes:
 def steps_of(column: npt.NDArray[Any], feature: int, most: int) -> StepTree | None:
     """Return at most `most` steps, of about as many rows each; None for fewer than two.
 
-    Missing values go where the median is.
+    Missing values go where the median is. `column` has the values as the library compares them, so
+    that no two steps are one to it.
     """
     known = column[np.isfinite(column)].astype(np.float64)
     points = np.unique(known)

@@ -229,12 +229,16 @@ def with_first_trees(document: Document, steps: Sequence[StepTree]) -> Document:
 
 def _step_tree(steps: StepTree, n_features: int) -> Document:
     nodes = steps.nodes
+    # Rounded upwards: above the smaller of two neighbours, and not above the larger one.
+    thresholds = nodes.threshold.astype(np.float32)
+    is_below = thresholds < nodes.threshold
+    thresholds[is_below] = np.nextafter(thresholds[is_below], np.float32(np.inf))
     tree: Tree = {
         "left": nodes.left,
         "right": nodes.right,
         "parent": nodes.parent,
         "feature": np.where(nodes.left < 0, 0, steps.feature),
-        "threshold": nodes.threshold,
+        "threshold": thresholds,
         "default_left": nodes.default_left.astype(np.uint8),
         "gain": nodes.gain,
         "hessian": nodes.hessian,

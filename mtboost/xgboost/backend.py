@@ -76,6 +76,8 @@ class XgboostBackend(Backend):
     seed_bits = 63
     unstored_is_missing = True
     margin_type = np.float32
+    value_type = np.float32
+    zero_threshold = 0.0
     adds_sums = False
     leaf_parameters = MappingProxyType(
         {

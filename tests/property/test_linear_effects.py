@@ -407,6 +407,47 @@ def test_columns_have_as_many_steps_as_values_of_all_tasks_may_be(monkeypatch):
     assert most_leaves(fit(X, X[:, 0], task, **options)) == 50
 
 
+def columns_of_few_numbers():
+    """Columns of which a library cannot tell all values apart, by name."""
+    rng = np.random.default_rng(3)
+    noise = rng.normal(size=300)
+    return {
+        "rounding errors about 1.1": 1.1 + 1e-9 * noise,
+        "two neighbours in float32": np.where(noise > 0, 1.1, np.nextafter(np.float32(1.1), 2)),
+        "nearly 0": 1e-38 * noise,
+        "too small for float32": 1e-310 * noise,
+        "seconds of an hour": 1.7e9 + rng.integers(0, 3600, 300),
+        "large": 1e37 * noise,
+    }
+
+
+@pytest.mark.parametrize("name", columns_of_few_numbers())
+@pytest.mark.parametrize("backend", ["xgboost", "lightgbm"])
+def test_values_that_a_library_reads_as_one_are_one_step(backend, name):
+    rng = np.random.default_rng(0)
+    task = rng.integers(0, 4, 300)
+    slope = rng.normal(size=300)
+    y = slope * np.array([1.0, 2.0, -1.0, 0.0])[task] + 0.3 * rng.normal(size=300)
+    column = columns_of_few_numbers()[name]
+    X = np.column_stack([slope, column])
+    options = {"strategy": "two-stage", "linear_effects": True, "num_boost_round": 3}
+    model = mtboost.fit(X, y, task=task, backend=backend, **options)
+    new = [column[0], 2.0 * column[0], -column[0], 0.0, np.nan]
+    rows = np.column_stack([np.zeros(5), new])
+    assert np.abs(model.predict(rows, task=np.zeros(5, int))).max() < 2.0
+    parts = model.contributions(X, task=task)
+    assert_allclose(parts.sum(axis=1), model.predict(X, task=task), atol=1e-5)
+
+
+def test_contributions_are_numbers_where_no_row_has_a_hessian():
+    rng = np.random.default_rng(0)
+    X, task, time = rng.normal(size=(500, 3)), rng.integers(0, 3, 500), rng.exponential(1, 500)
+    y = np.where(time > np.quantile(time, 0.7), time, -time)  # the last ones have events
+    options = {"strategy": "two-stage", "linear_effects": True, "num_boost_round": 3}
+    model = mtboost.fit(X, y, task=task, objective="survival:cox", **options)
+    assert np.isfinite(model.contributions(X, task=task)).all()
+
+
 def test_steps_follow_a_line_closely():
     # The mean variance within 128 steps of equal counts is .0018 of a normal column's; of 32 .0097.
     rng = np.random.default_rng(13)
@@ -484,6 +525,20 @@ def test_intercepts_go_with_monotone_constraints():
     assert (np.diff(model.predict({3: rows})[3]) >= 0.0).all()
     with pytest.raises(TypeError, match="True, False or 'intercepts'"):
         fit(X, y, task, linear_effects="slopes")
+
+
+def test_the_second_training_may_end_sooner(monkeypatch):
+    # As LightGBM's does if it finds no split.
+    train, n_rounds = common._train_common, iter([5, 2])
+
+    def ends_sooner(settings, data, matrix, added, most, *args):
+        return train(settings, data, matrix, added, next(n_rounds), *args)
+
+    monkeypatch.setattr(common, "_train_common", ends_sooner)
+    X, y, task, _ = linear_rows(10)
+    model = fit(X, y, task, backend="lightgbm", validation_fraction=0.2, refit=True)
+    assert np.isfinite(model.predict(X, task=task)).all()
+    assert set(model.quit_round.values()) <= {*range(model.common_trees.n_linear + 3)}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

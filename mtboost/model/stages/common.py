@@ -148,7 +148,9 @@ def refit_common(
     matrix = _common_matrix(settings, data, added)
     n_rounds = common.trees.n_rounds - common.trees.n_linear
     trees = _train_common(settings, data, matrix, added, n_rounds, callbacks, linear)
-    return CommonModel(trees, common.quit_round, common.left_after, common.history)
+    # LightGBM ends training when it finds no split, here perhaps earlier than before.
+    quit_round = {task: min(own, trees.n_rounds) for task, own in common.quit_round.items()}
+    return CommonModel(trees, quit_round, common.left_after, common.history)
 
 
 def follow_common(

@@ -183,7 +183,7 @@ def fit_linear_effects(
     document = backend.document(backend.empty_booster(table, settings.params))
     counted = slice(None) if data.weight is None else np.flatnonzero(data.weight > 0)
     is_of_slopes = settings.linear_effects != "intercepts"
-    columns = _steps(table, counted, tasks.n_tasks) if is_of_slopes else []
+    columns = _steps(backend, table, counted, tasks.n_tasks) if is_of_slopes else []
     steps = [StepTree.empty(0, np.zeros(1)), *columns]
     booster = document.with_first_trees(steps).load()
     leaves = _leaves(backend, booster, steps, table)
@@ -217,17 +217,18 @@ def _numeric_columns(table: Table) -> list[int]:
     return [place for place in places if names is None or names[place] not in categories]
 
 
-def _steps(table: Table, rows: slice | npt.NDArray[np.int64], n_tasks: int) -> list[StepTree]:
+def _steps(
+    backend: Backend, table: Table, rows: slice | npt.NDArray[np.int64], n_tasks: int
+) -> list[StepTree]:
     """Return the steps of the columns of numbers, by their values in some rows."""
     names, places = table.feature_names, _numeric_columns(table)
-    found = [
-        steps_of(
-            table.number_column(place if names is None else names[place])[rows],
-            place,
-            _most_steps(n_tasks, len(places)),
-        )
-        for place in places
-    ]
+    found = []
+    for place in places:
+        column = table.number_column(place if names is None else names[place])[rows]
+        with np.errstate(over="ignore"):  # infinite, as to the library
+            column = column.astype(backend.value_type)
+        column[np.abs(column) <= backend.zero_threshold] = 0.0
+        found.append(steps_of(column, place, _most_steps(n_tasks, len(places))))
     return [own for own in found if own is not None]
 
 
@@ -250,9 +251,10 @@ def _scores(steps: StepTree, leaves: Int32Array) -> Float64Array:
     """Return the number that stands for each leaf: standardised, 1 for the intercept."""
     if steps.n_leaves == 1:
         return np.ones(1)
-    of_rows = steps.points[leaves]
-    spread = of_rows.std()
-    scores: Float64Array = (steps.points - of_rows.mean()) / (spread if spread > 0.0 else 1.0)
+    # In a unit, a power of 2, in which the squares of large numbers are finite.
+    points = np.ldexp(steps.points, -np.frexp(np.abs(steps.points).max())[1])
+    of_rows = points[leaves]
+    scores: Float64Array = (points - of_rows.mean()) / of_rows.std()
     return scores
 
 
