@@ -408,7 +408,7 @@ def test_columns_have_as_many_steps_as_values_of_all_tasks_may_be(monkeypatch):
 
 
 def columns_of_few_numbers():
-    """Columns of which a library cannot tell all values apart, by name."""
+    """Columns with different values that are one to a library, by name."""
     rng = np.random.default_rng(3)
     noise = rng.normal(size=300)
     return {
