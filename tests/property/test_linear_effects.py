@@ -295,6 +295,20 @@ def test_models_of_survival_begin_with_linear_effects(objective):
     assert np.corrcoef(*kept)[0, 1] > 0.95
 
 
+@pytest.mark.parametrize("linear_effects", [True, "intercepts"])
+def test_hazards_within_tasks_have_no_levels(linear_effects):
+    # Adding to all log hazards of a task does not change the likelihood of its order of events.
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(500, 3)), rng.choice(3, 500, p=[0.6, 0.3, 0.1])
+    time = np.round(rng.exponential(1, 500) * np.exp(-0.5 * X[:, 0]), 1) + 0.1
+    y = np.where(rng.random(500) < 0.6, time, -time)
+    options = {"linear_effects": linear_effects, "objective": "survival:cox"}
+    model = fit(X, y, task, params={"learning_rate": 1e-9}, **options)
+    hazards = np.log(model.predict(X, task=task))
+    levels = [hazards[task == own].mean() for own in range(3)]
+    assert np.abs(levels).max() < 0.3
+
+
 def test_auto_finds_slopes_of_hazards_that_differ():
     X, labels, task, *_ = survival_rows("survival:cox", 3)
     with_slopes = mtboost.fit(X, labels, task=task, objective="survival:cox", **QUICK)

@@ -370,8 +370,20 @@ class WorkingModel:
             shared, variances, most_steps = effects.shared, effects.variances, _LATER_STEPS
             for own, total in zip(members, effects.totals(rows), strict=True):
                 by_name[own] = total
+            if not self._has_levels:
+                by_name[:, 0] = shared[0] = 0.0
             margins = _fitted(self.start, by_name, codes, z)
         return shared, by_name, hessian
+
+    @property
+    def _has_levels(self) -> bool:
+        """Whether the loss depends on the levels of tasks.
+
+        A Cox model's with a risk set for each does not; estimated levels would drift from one
+        approximation to the next.
+        """
+        begins = self.groups.begins
+        return not has_hazards(self.loss.name) or begins is None or len(begins) <= 2
 
     @property
     def _is_noise_known(self) -> bool:
