@@ -95,6 +95,9 @@ def unusable_column(argument: str, column: str, dtype: Any, kind: str = "") -> s
             f"make numbers of them that mean something, such as the day of the week or the days "
             f"since an event, drop it, or pass time={column!r} to hold out the last rows"
         )
+    elif kind == "decimal" or "decimal" in str(dtype).lower():
+        found = f"decimals (dtype {dtype})"
+        remedy = "make floats of them: .astype(float), or of polars .cast(polars.Float64)"
     else:
         found = f"dtype {dtype}"
         remedy = (

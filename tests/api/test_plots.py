@@ -213,6 +213,15 @@ def test_labels_of_an_estimator_are_its_classes():
     np.testing.assert_array_equal(own.lines[1].get_xydata(), same.lines[1].get_xydata())
 
 
+def test_effects_of_bools_with_missing_values_are_drawn():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=200), "b": pd.array(rng.random(200) < 0.5, "boolean")})
+    X.loc[:5, "b"] = pd.NA
+    options = {"strategy": "two-stage", "num_boost_round": 5}
+    model = mtboost.fit(X, X["a"], task=np.arange(200) % 2, **options)
+    assert plotting.plot_dependence(model, X, "b").get_lines()
+
+
 def test_arrays_with_and_without_the_task_column_are_the_same_rows():
     X, y, task = make((3, 7))
     with_task = np.column_stack([X["price"], task, X["rain"]])

@@ -3,6 +3,7 @@
 
 import datetime
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -38,6 +39,12 @@ def pandas_table():
 def polars_table():
     frame = pl.DataFrame(NUMBERS, schema=["a", "b", "c"])
     return frame.with_columns(color=pl.Series(COLORS, dtype=pl.Categorical))
+
+
+def test_long_doubles_are_read_as_doubles():
+    table = as_table(np.asfortranarray(NUMBERS).astype(np.longdouble))
+    assert table.native.dtype == np.float64
+    np.testing.assert_array_equal(table.native, NUMBERS)
 
 
 def pyarrow_table():
@@ -352,6 +359,9 @@ def test_a_number_type_is_accepted_if_and_only_if_xgboost_reads_it(make, dtype):
         (np.zeros((2, 2), dtype=[("a", float)]), "X has dtype"),
         (np.zeros((2, 2), dtype="M8[s]"), "X has dtype datetime64"),
         (NUMBERS.astype(">f8"), "foreign byte order"),
+        (pd.DataFrame({"a": [Decimal("1.5"), Decimal(2)]}), r"decimals .*astype\(float\)"),
+        (pl.DataFrame({"a": [Decimal("1.5"), Decimal(2)]}), r"decimals .*cast\(polars.Float64"),
+        (pa.table({"a": [Decimal("1.5"), Decimal(2)]}), "decimals"),
         (np.ma.array(NUMBERS, mask=NUMBERS > 5), "X is a masked array"),
         (pd.DataFrame({"city": [str(n) for n in range(1001)]}), "1001 different texts in .*'city'"),
         (pd.DataFrame({"o": ["x", 1]}, dtype=object), "a column 'o' of dtype object"),

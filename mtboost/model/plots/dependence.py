@@ -163,8 +163,7 @@ def _is_categorical(table: Table, position: int) -> bool:
 
 
 def _numbers(table: Table, position: int) -> Float64Array:
-    column = table.column(position if table.feature_names is None else _name(table, position))
-    return np.asarray(column, np.float64)
+    return table.number_column(position if table.feature_names is None else _name(table, position))
 
 
 def _name(table: Table, position: int) -> str:
