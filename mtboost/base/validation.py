@@ -5,28 +5,30 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checks import check_number, listed
+from mtboost.base.checks import check_number, listed, refuse
 from mtboost.base.dataset import Dataset
 from mtboost.base.queries import Queries, ascending, begins_of
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.user_warnings import warn_user
-from mtboost.errors import DataError
+from mtboost.errors import DataError, ParameterTypeError
 
 
 def parts_of_eval_set(eval_set: Sequence[Any]) -> tuple[Any, ...]:
     """Return X, y, task, weight, base margin and qid, None where they are missing."""
-    if not 2 <= len(eval_set) <= 6:
+    is_sequence = isinstance(eval_set, Sequence)
+    if not is_sequence or not 2 <= len(eval_set) <= 6:
+        has = f"has {len(eval_set)} parts" if is_sequence else f"is a {type(eval_set).__name__}"
         raise DataError(
-            f"eval_set has {len(eval_set)} parts: it must be (X, y), optionally followed by task, "
-            "weight, base_margin and qid."
+            f"eval_set {has}: it must be (X, y), optionally followed by task, weight, base_margin "
+            "and qid."
         )
     return (*eval_set, None, None, None, None)[:6]
 
@@ -316,7 +318,7 @@ def split_by(data: Dataset, splitter: Any, classes: bool | npt.NDArray[np.bool_]
         Whether the labels are classes.
     """
     labels = data.numbers()
-    splits = splitter
+    splits = splitter if hasattr(splitter, "split") else _given_pairs(data, splitter)
     if hasattr(splitter, "split"):
         # Of several labels of a row the first known stands for all.
         given = rows = np.arange(data.n_rows)
@@ -333,6 +335,8 @@ def split_by(data: Dataset, splitter: Any, classes: bool | npt.NDArray[np.bool_]
     found = [(np.sort(np.asarray(train)), np.sort(np.asarray(valid))) for train, valid in splits]
     if not found:
         raise DataError("validation gives no split: it must hold out rows at least once.")
+    for number, parts in enumerate(found):
+        _check_parts(number, *parts)
     pairs = [(data.take(train), data.take(valid)) for train, valid in found]
     for number, (train_rows, valid_rows) in enumerate(found):
         if data.queries is None:
@@ -354,6 +358,63 @@ def split_by(data: Dataset, splitter: Any, classes: bool | npt.NDArray[np.bool_]
                 "GroupKFold() does, in every split."
             )
     return Folds(tuple(pairs))
+
+
+_VALIDATION = (
+    "a splitter of scikit-learn such as KFold(5), a list of pairs (train, valid) of row numbers, "
+    "'random', 'stratified', 'last' or 'tasks'"
+)
+
+
+def _given_pairs(data: Dataset, splits: Any) -> list[list[npt.NDArray[np.integer[Any]]]]:
+    """Return pairs of row numbers, which may have been given as flags of all rows."""
+    try:
+        pairs = [[np.asarray(part) for part in split] for split in splits]
+    except TypeError:
+        pairs = [[]]
+    if isinstance(splits, Mapping) or any(len(pair) != 2 for pair in pairs):
+        hint = " How many rows are held out is validation_fraction."
+        refuse("validation", splits, _VALIDATION, kind=ParameterTypeError, hint=hint)
+    return [[_row_numbers(data, part) for part in pair] for pair in pairs]
+
+
+def _row_numbers(data: Dataset, part: npt.NDArray[Any]) -> npt.NDArray[np.integer[Any]]:
+    if part.size == 0:
+        return np.empty(0, np.int64)
+    if part.ndim != 1 or part.dtype.kind not in "iub":
+        raise DataError(
+            f"validation has rows of type {part.dtype} and shape {part.shape}: name rows by whole "
+            "numbers, counted from 0, or by one bool for each row."
+        )
+    n_rows = data.n_rows if data.row_numbers is None else None
+    if part.dtype.kind == "b":
+        if n_rows not in (None, len(part)):
+            raise DataError(f"validation has {len(part)} flags of rows, but X has {n_rows} rows.")
+        return np.flatnonzero(part)
+    low, high = part.min(), part.max()
+    if low < 0 or (n_rows is not None and high >= n_rows):
+        raise DataError(
+            f"validation names row {low if low < 0 else high}, but X has rows 0 to "
+            f"{data.n_rows - 1}."
+        )
+    return part
+
+
+def _check_parts(number: int, train: npt.NDArray[np.int64], valid: npt.NDArray[np.int64]) -> None:
+    """Raise unless a split has rows of both kinds, each row in one of them."""
+    if not len(train) or not len(valid):
+        which = "validation" if len(train) else "training"
+        raise DataError(f"validation leaves no {which} rows in split {number}: give some.")
+    both, n_repeated = np.intersect1d(train, valid), len(valid) - len(np.unique(valid))
+    if len(both):
+        raise DataError(
+            f"validation trains on {len(both)} of the rows that it holds out in split {number}, "
+            f"first row {both[0]}: give each row to one part."
+        )
+    if n_repeated:
+        raise DataError(
+            f"validation holds out {n_repeated} rows twice in split {number}: name each row once."
+        )
 
 
 def hold_out_tasks(

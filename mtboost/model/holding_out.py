@@ -95,15 +95,17 @@ def _hold_out(problem: Problem, arguments: Arguments) -> Folds | None:
         if validation != "last" and n_folds > 1 and arguments.refit is not False:
             folds = cross_validation(data, N_FOLDS, classes, seed, shared, by_class=by_class)
             if folds is None:
-                raise _no_validation_rows(fraction)
+                raise _no_validation_rows(fraction, of_queries=data.queries is not None)
             return Folds(folds.pairs[:n_folds])
     if validation == "last":
         assert problem.times is not None
         train, valid = hold_out_last(data, fraction, problem.times)
+        if valid is None and fraction:
+            _check_has_later_rows(data, problem.times)
     else:
         train, valid = hold_out(data, fraction, classes, seed, shared, by_class=by_class)
     if valid is None and arguments.is_auto:
-        raise _no_validation_rows(fraction)
+        raise _no_validation_rows(fraction, of_queries=data.queries is not None)
     return None if valid is None else Folds(((train, valid),))
 
 
@@ -176,12 +178,30 @@ def _check_can_be_new(problem: Problem, arguments: Arguments) -> None:
             )
 
 
-def _no_validation_rows(fraction: float | Literal["auto"]) -> ParameterError:
+def _check_has_later_rows(data: Dataset, times: npt.NDArray[np.int64]) -> None:
+    """Raise if the rows of each task, some of which should be held out, have one time."""
+    pairs = np.unique(np.column_stack([data.tasks.codes, times]), axis=0)
+    if len(pairs) == len(np.unique(data.tasks.codes)) < data.n_rows:
+        raise DataError(
+            "validation='last' holds out the last rows of each task, but all rows of a task have "
+            "one time: give times that differ, or validation='random'."
+        )
+
+
+def _no_validation_rows(
+    fraction: float | Literal["auto"], *, of_queries: bool = False
+) -> ParameterError:
     """Return the error for a hold-out without rows, with its remedy."""
     if not fraction:
         return ParameterError(
             "strategy='auto' chooses on validation rows: give eval_set, or a validation_fraction "
             "above 0."
+        )
+    if of_queries:
+        return ParameterError(
+            "strategy='auto' chooses on validation rows, whole queries, and one query of each task "
+            "must stay to train on: no query is left to hold out. Give more queries, eval_set, or "
+            "strategy='two-stage' with its num_boost_round rounds for all tasks."
         )
     return ParameterError(
         "strategy='auto' chooses on validation rows, and one row of each task (for a classifier "

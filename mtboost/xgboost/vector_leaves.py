@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from mtboost.errors import DataError
+from mtboost.errors import DataError, UnsupportedError
 from mtboost.xgboost.assemble import (
     NO_PARENT,
     Document,
@@ -103,6 +103,14 @@ def stacked(documents: Sequence[Document]) -> xgboost.Booster:
     if len(documents) == 1:
         return load_document(documents[0])
     frame, trees_by_output = over_same_features(documents[0], documents)
+    if version() < (3, 3) and any(
+        len(tree["categories_nodes"]) for trees in trees_by_output for tree in trees
+    ):
+        raise UnsupportedError(
+            f"XGBoost {xgboost.__version__} writes no categories of trees with several "
+            "outputs to files: make a booster for each task, booster(task), or run pip install "
+            "'xgboost>=3.3'."
+        )
     n_outputs = len(documents)
     rounds = [_by_cuts(trees) for trees in zip_longest(*trees_by_output)]
     groups = [group for groups_of_round in rounds for group in groups_of_round]

@@ -389,3 +389,11 @@ def test_censored_labels_are_not_drawn_beside_predictions(objective):
     for plot in (mtboost.plotting.plot_calibration, mtboost.plotting.plot_shrinkage):
         with pytest.raises(UnsupportedError, match="censored times"):
             plot(model, X, y, task=TASK)
+
+
+@pytest.mark.parametrize("n_events", [0, 2])
+def test_validation_rows_without_events_are_named(n_events):
+    y = np.full(N_ROWS, -1.0)
+    y[:n_events] = 0.5
+    with pytest.raises(DataError, match="give more rows with events"):
+        mtboost.fit(X, y, task=CODES, objective="survival:cox", effort="fast")

@@ -19,6 +19,7 @@ from mtboost.errors import DataError, UnsupportedError
 from mtboost.lightgbm.document import LightgbmDocument
 from mtboost.xgboost import TaskSplit, vector_leaves
 from mtboost.xgboost.assemble import read_document, trees_of
+from mtboost.xgboost.library import version
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
@@ -110,6 +111,8 @@ def test_tasks_with_columns_of_their_own_have_their_union():
     frame["k"] = pd.Categorical(np.array(["x", "y", "z"])[RNG.integers(0, 3, len(X))])
     own = {0: list("abck"), 1: list("abdk"), 2: list("kabc")}
     y = {task: Y[task == TASK] + 2 * (frame["k"][task == TASK] == "y") for task in own}
+    if version() < (3, 3):  # categories are refused
+        frame["k"] = frame["k"].cat.codes
     tables = {task: frame.loc[task == TASK, columns] for task, columns in own.items()}
     model = mtboost.fit(
         tables, y, params=PARAMS, num_boost_round=10, n_threads=1, strategy="two-stage"
@@ -210,3 +213,18 @@ def test_a_booster_of_another_training_is_refused():
             split.booster(other, 0)
     with pytest.raises(DataError, match="not that of the last training"):
         TaskSplit(TASK, pooling=5.0).booster(own, 0)
+
+
+def test_categories_are_written_or_refused(tmp_path):
+    letters = np.random.default_rng(0).choice(list("abcdef"), len(X))
+    table = pd.DataFrame({"x": X[:, 1], "letter": pd.Categorical(letters)})
+    y = Y + pd.Categorical(letters).codes % 3
+    model = fit(table, y, early_stopping_rounds=None)
+    if version() < (3, 3):
+        with pytest.raises(UnsupportedError, match=r"booster\(task\).*xgboost>=3.3"):
+            model.booster()
+        return
+    booster = model.booster()
+    booster.save_model(tmp_path / "all.ubj")
+    loaded = xgboost.Booster(model_file=tmp_path / "all.ubj")
+    assert_array_equal(margins_of(loaded, table), margins_of(booster, table))
