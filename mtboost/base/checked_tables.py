@@ -115,7 +115,8 @@ def _recognise(X: Any, argument: str, *, may_hold_objects: bool = False) -> tupl
             raise DataError(f"{argument} is not a rectangular table of numbers: {error}") from error
         _check_array(array, argument, may_hold_objects)
         if array.dtype == np.longdouble:  # XGBoost misreads columns of it, or crashes
-            array = array.astype(np.float64)
+            with np.errstate(over="ignore"):  # infinite, as in the libraries
+                array = array.astype(np.float64)
         return array, "numpy"
     raise TypeError(
         f"{argument} is a {type(X).__module__}.{type(X).__name__}; give a NumPy array, a SciPy "
