@@ -99,8 +99,8 @@ def test_splitters_may_hold_out_whole_tasks():
     train, valid = folds.pairs[0]
     np.testing.assert_array_equal(np.flatnonzero(train.weight), rest[::2])
     assert valid.n_rows == 5
+    both = np.append(first, second[:3])
     with pytest.raises(DataError, match="without training rows in split 0"):
-        both = np.append(first, second[:3])
         split_by(data, [(np.setdiff1d(rest, both), both)], classes=False)
 
 
