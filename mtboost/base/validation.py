@@ -7,7 +7,7 @@ import copy
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterTypeError
+
+#: Whether labels are classes, of all rows or of each; or the classes of the rows as integers.
+Classes: TypeAlias = "bool | npt.NDArray[np.bool_] | npt.NDArray[np.int64]"
 
 
 def parts_of_eval_set(eval_set: Sequence[Any]) -> tuple[Any, ...]:
@@ -226,7 +229,7 @@ class Folds:
 def hold_out(
     data: Dataset,
     fraction: float | Literal["auto"],
-    classes: bool | npt.NDArray[np.bool_],
+    classes: Classes,
     seed: int,
     shared: npt.NDArray[np.int64] | None = None,
     *,
@@ -245,8 +248,8 @@ def hold_out(
     ----------
     data : Dataset
     fraction : float or "auto"
-    classes : bool, or ndarray of bool, shape (n_rows,)
-        Whether the labels are classes, of all rows or of each.
+    classes : bool, or ndarray of bool or int, shape (n_rows,)
+        Whether the labels are classes, of all rows or of each; integers are the classes themselves.
     seed : int
     shared : ndarray of int64, shape (n_rows,), optional
         Equal numbers for rows that are held out together.
@@ -476,7 +479,7 @@ def _new_tasks(
 def cross_validation(
     data: Dataset,
     n_folds: int,
-    classes: bool | npt.NDArray[np.bool_],
+    classes: Classes,
     seed: int,
     shared: npt.NDArray[np.int64] | None = None,
     *,
@@ -512,13 +515,15 @@ class _Strata:
     def __init__(
         self,
         data: Dataset,
-        classes: bool | npt.NDArray[np.bool_],
+        classes: Classes,
         shared: npt.NDArray[np.int64] | None,
         by_class: bool,
     ) -> None:
         self._data = data
         self._by_class = by_class
-        self._labels = np.unique(np.where(classes, data.numbers(), 0.0), return_inverse=True)[1]
+        are_numbers = isinstance(classes, np.ndarray) and classes.dtype != bool
+        labels = classes if are_numbers else np.where(classes, data.numbers(), 0.0)
+        self._labels = np.unique(labels, return_inverse=True)[1]
         self._codes = data.tasks.codes
         self._is_void = np.zeros(data.n_rows, bool)
         if data.weight is not None:

@@ -57,6 +57,13 @@ def cox_losses(
         return np.where(is_event, losses * scale[strata], 0.0)
 
 
+def n_comparable_events(y: Float64Array, rows: TaskRows) -> int:
+    """Return the number of events at whose times another row of the task is at risk, too."""
+    weight = rows.weigh(np.ones(len(y)))
+    is_event = (y > 0.0) & (weight > 0.0)
+    return int(np.count_nonzero(is_event & (_at_risk(y, np.ones(len(y)), rows) > weight)))
+
+
 def _bounds(y: Float64Array) -> tuple[Float64Array, Float64Array]:
     """Bounds of the time of each row; given as they are, or minus the time of a censored row."""
     if y.ndim == 2:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,8 @@ from mtboost.base.validation import (
     split_by,
 )
 from mtboost.errors import DataError, ParameterError
+from mtboost.metrics.survival import n_comparable_events
+from mtboost.metrics.task_rows import TaskRows
 from mtboost.model.arguments import DRAWN, Arguments
 from mtboost.model.checked_rows import check_rows
 from mtboost.model.making_settings import weight_of_positives
@@ -29,6 +32,7 @@ from mtboost.model.named_objectives import labels_are_classes
 from mtboost.model.problem import Problem
 from mtboost.model.sharing.effort import Effort
 from mtboost.model.stages.settings import Settings
+from mtboost.trees.losses import has_hazards
 
 # Distinct rows that are held out, a fifth of all at a time, unless there are many rows in all.
 _ENOUGH_ROWS = 2000
@@ -60,17 +64,56 @@ def split_rows(
                 all_rows.tasks, all_rows.weight, task_weight_of_all or problem.task_weight
             )
     data.weight = weights_with_tasks(data.tasks, data.weight, problem.task_weight)
+    needs_events = arguments.is_auto and has_hazards(problem.objective)
     if valid is None:
-        return data, _hold_out(problem, arguments)
+        draw = _hold_out_with_events if needs_events else _hold_out
+        return data, draw(problem, arguments)
     if arguments.is_auto and valid.queries is None:
         valid.groups = shared_rows(valid)
-    return all_rows, Folds(((data, valid),))
+    folds = Folds(((data, valid),))
+    return all_rows, _with_events(folds) if needs_events else folds
 
 
-def _hold_out(problem: Problem, arguments: Arguments) -> Folds | None:
+def _hold_out_with_events(problem: Problem, arguments: Arguments) -> Folds:
+    """Return folds that hazards can be judged by; drawn so that each has events, if need be."""
+    folds, validation = _hold_out(problem, arguments), arguments.validation
+    assert folds is not None
+    may_draw = isinstance(validation, str) and validation in DRAWN
+    if may_draw and not all(map(_can_judge, folds.pairs)):
+        events = (problem.data.numbers() > 0.0).astype(np.int64)
+        folds = _hold_out(problem, arguments, events)
+        assert folds is not None
+    return _with_events(folds)
+
+
+def _can_judge(pair: tuple[Dataset, Dataset]) -> bool:
+    """Whether an event of the validation rows can be compared with another row of its task."""
+    valid = pair[1]
+    weight = None if valid.weight is None else valid.weight.astype(np.float64)
+    rows = TaskRows(valid.tasks.codes, valid.tasks.n_tasks, weight)
+    return n_comparable_events(valid.numbers().astype(np.float64), rows) > 0
+
+
+def _with_events(folds: Folds) -> Folds:
+    """Return the folds by which hazards can be judged; DataError if there is none."""
+    pairs = tuple(filter(_can_judge, folds.pairs))
+    if not pairs:
+        raise DataError(
+            "The validation rows have no event that can be compared: at the time of one, another "
+            "row of its task must be at risk, and one event must stay to train on. Give more "
+            "rows with events, other rows by eval_set or validation, or strategy='two-stage' "
+            "with its num_boost_round rounds for all tasks."
+        )
+    return replace(folds, pairs=pairs)
+
+
+def _hold_out(
+    problem: Problem, arguments: Arguments, events: npt.NDArray[np.int64] | None = None
+) -> Folds | None:
     """Return rows to train on and to validate on, in turn where auto has few rows.
 
-    A row that several tasks have is held out in all of them, and counts once.
+    A row that several tasks have is held out in all of them, and counts once. Each part has as many
+    rows of each number in `events`, if these are given.
     """
     data, validation, seed = problem.data, arguments.validation, arguments.seed
     fraction = arguments.validation_fraction
@@ -84,7 +127,8 @@ def _hold_out(problem: Problem, arguments: Arguments) -> Folds | None:
     check_choice("validation", validation, choices, besides="a splitter of scikit-learn")
     if validation == "tasks":
         return _whole_tasks(problem, arguments)
-    by_class = validation == "stratified" or not arguments.is_auto
+    by_class = validation == "stratified" or not arguments.is_auto or events is not None
+    strata = classes if events is None else events
     if arguments.is_auto and isinstance(fraction, str) and fraction == "auto":
         n_distinct = data.n_rows if shared is None else len(np.unique(shared))
         assert isinstance(arguments.effort, Effort)
@@ -93,7 +137,7 @@ def _hold_out(problem: Problem, arguments: Arguments) -> Folds | None:
             n_folds = min(N_FOLDS, -(-_ENOUGH_ROWS * N_FOLDS // max(1, n_distinct)))
         fraction = 1.0 / N_FOLDS  # for a single task too
         if validation != "last" and n_folds > 1 and arguments.refit is not False:
-            folds = cross_validation(data, N_FOLDS, classes, seed, shared, by_class=by_class)
+            folds = cross_validation(data, N_FOLDS, strata, seed, shared, by_class=by_class)
             if folds is None:
                 raise _no_validation_rows(fraction, of_queries=data.queries is not None)
             return Folds(folds.pairs[:n_folds])
@@ -103,7 +147,7 @@ def _hold_out(problem: Problem, arguments: Arguments) -> Folds | None:
         if valid is None and fraction:
             _check_has_later_rows(data, problem.times)
     else:
-        train, valid = hold_out(data, fraction, classes, seed, shared, by_class=by_class)
+        train, valid = hold_out(data, fraction, strata, seed, shared, by_class=by_class)
     if valid is None and arguments.is_auto:
         raise _no_validation_rows(fraction, of_queries=data.queries is not None)
     return None if valid is None else Folds(((train, valid),))

@@ -2,6 +2,7 @@
 """Hazards with a baseline per task, and times with bounds: ``fit``, ``TaskSplit``, changes."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,9 +10,13 @@ import xgboost
 
 import mtboost
 from mtboost.base.tasks import TaskSet
+from mtboost.base.validation import cross_validation
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics import evaluate_by_task, evaluate_strata, get_metric
+from mtboost.metrics.survival import n_comparable_events
+from mtboost.metrics.task_rows import TaskRows
 from mtboost.model.libraries import get_backend
+from mtboost.model.stages.mean_watch import MeanWatch
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import TaskObjective, TaskQuitting, TaskSplit, task_metric
 
@@ -211,6 +216,91 @@ def test_times_of_tasks_are_judged_together():
         assert (table[f"{name} se"] > 0).all()
 
 
+def rows_with_few_events(n_events, tasks="ab", seed=0):
+    rng = np.random.default_rng(seed)
+    X, task, time = rng.normal(size=(200, 2)), rng.choice(list(tasks), 200), rng.exponential(1, 200)
+    is_event = np.zeros(200, bool)
+    is_event[rng.choice(200, n_events, replace=False)] = True
+    return X, np.where(is_event, time, -time), task
+
+
+FEW = {"objective": "survival:cox", "effort": "fast", "num_boost_round": 3, "n_threads": 1}
+
+
+@pytest.mark.parametrize(("n_events", "tasks"), [(2, "a"), (4, "a"), (10, "a"), (4, "ab")])
+def test_the_search_needs_few_events(n_events, tasks):
+    X, y, task = rows_with_few_events(n_events, tasks)
+    model = mtboost.fit(X, y, task=task, **FEW)
+    assert np.isfinite(model.predict(X, task=task)).all()
+    assert model.report()["cox-nloglik common"].notna().any()
+
+
+def test_few_events_are_spread_over_the_folds():
+    X, y, task = rows_with_few_events(10)
+    events = (y > 0).astype(np.int64)
+    for train, valid in cross_validation(mtboost.Dataset(X, y, task=task), 5, events, 0).pairs:
+        assert (np.sum(train.y > 0), np.sum(valid.y > 0)) == (8, 2)
+
+
+def test_hazards_need_events_to_be_judged_by():
+    X, y, task = rows_with_few_events(60)
+    none, one = -np.abs(y), -np.abs(y)
+    first = np.argmin(np.abs(y))
+    one[first] = np.abs(y)[first]
+    last = -np.abs(y)
+    last[np.argmax(np.abs(y))] *= -1.0
+    message = "no event that can be compared.*more rows with events.*two-stage"
+    for labels, options in (
+        (none, {}),
+        (one, {}),
+        (y, {"eval_set": (X, none, task)}),
+        (y, {"eval_set": (X, last, task)}),
+        (y, {"validation": [(np.flatnonzero(y > 0), np.flatnonzero(y < 0))]}),
+        (y, {"weight": (y < 0).astype(float)}),
+    ):
+        with pytest.raises(DataError, match=message):
+            mtboost.fit(X, labels, task=task, **FEW, **options)
+    for labels, options in ((none, {}), (y, {"eval_set": (X, none, task)})):
+        mtboost.fit(X, labels, task=task, **{**FEW, **QUICK}, **options)
+
+
+def test_folds_without_events_are_left_out():
+    X, y, task = rows_with_few_events(60)
+    rows = np.arange(200)
+    censored = np.flatnonzero(y < 0)[:50]
+    parts = [censored, np.setdiff1d(rows, censored)[:50]]
+    splits = [(np.setdiff1d(rows, part), part) for part in parts]
+    found, expected = (
+        mtboost.fit(X, y, task=task, validation=own, **FEW) for own in (splits, splits[1:])
+    )
+    np.testing.assert_array_equal(found.predict(X, task=task), expected.predict(X, task=task))
+
+
+def test_an_event_is_comparable_where_another_row_of_its_task_is_at_risk():
+    for y, weight, n_comparable in (
+        ([1.0, -2.0, 3.0], None, 1),
+        ([1.0, -2.0, 2.0], None, 2),
+        ([-1.0, 2.0], None, 0),
+        ([1.0, -2.0], [1.0, 0.0], 0),
+        ([1.0, -2.0], [0.0, 1.0], 0),
+    ):
+        own = None if weight is None else np.array(weight)
+        rows = TaskRows(np.zeros(len(y), np.int64), 1, own)
+        assert n_comparable_events(np.array(y), rows) == n_comparable
+    apart = TaskRows(np.array([0, 1]), 2, None)
+    assert n_comparable_events(np.array([1.0, -2.0]), apart) == 0
+
+
+def test_rounds_without_a_known_loss_are_as_good_as_others():
+    data = mtboost.Dataset(X[:4], Y[:4], task=TASK[:4])
+    values = np.full(data.tasks.n_tasks, np.nan)
+    quitting = SimpleNamespace(last_values=values, last_predictions=np.ones(4))
+    losses = SimpleNamespace(of_tasks=lambda values: values)
+    watch = MeanWatch(quitting, data, data, losses, early_stopping_rounds=2)
+    assert [watch.is_over() for _ in range(3)] == [False, False, True]
+    assert (watch.best_round, watch.curve, len(watch.best_predictions)) == (1, [0.0] * 3, 4)
+
+
 def test_intervals_of_times_are_used():
     """Rounded times as intervals predict nearly what exact ones do."""
     floor = np.floor(np.log2(EVENT) * 4) / 4
@@ -389,11 +479,3 @@ def test_censored_labels_are_not_drawn_beside_predictions(objective):
     for plot in (mtboost.plotting.plot_calibration, mtboost.plotting.plot_shrinkage):
         with pytest.raises(UnsupportedError, match="censored times"):
             plot(model, X, y, task=TASK)
-
-
-@pytest.mark.parametrize("n_events", [0, 2])
-def test_validation_rows_without_events_are_named(n_events):
-    y = np.full(N_ROWS, -1.0)
-    y[:n_events] = 0.5
-    with pytest.raises(DataError, match="give more rows with events"):
-        mtboost.fit(X, y, task=CODES, objective="survival:cox", effort="fast")

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
-from mtboost.errors import DataError
 from mtboost.model.stages.task_losses import TaskLosses
 
 #: What a model may still gain, in units of what it has gained in the second half of its rounds. In
@@ -90,13 +89,10 @@ class MeanWatch:
     def _add(self, values: npt.NDArray[np.float64], predictions: npt.NDArray[np.floating]) -> None:
         values = self._losses.of_tasks(values)
         known = ~np.isnan(values) & (self._weights > 0)
-        if not known.any():
-            raise DataError(
-                "The loss of the validation rows is not known in any task, as that of "
-                "'survival:cox' without an event and a row at risk with it: give more rows with "
-                "events, other validation rows, or strategy='two-stage'."
-            )
-        mean = float(np.average(values[known], weights=self._weights[known]))
+        # Without events in any task no value is known: such rows have the loss 0 elsewhere, too.
+        mean = 0.0
+        if known.any():
+            mean = float(np.average(values[known], weights=self._weights[known]))
         if mean < self.best:
             self.best, self.best_round = mean, self.first_round + len(self.curve)
             self.best_predictions = predictions.copy()
