@@ -3,21 +3,24 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
 
 from mtboost.base.checks import refuse
 from mtboost.base.column_types import (
+    is_date,
+    is_long_float,
     is_own_type_of_pandas,
+    is_sparse,
     is_usable,
     kind_to_convert,
     may_be_text,
     unusable_column,
 )
 from mtboost.base.sparse_tables import checked_sparse
-from mtboost.base.tables import Library, Table, TaskColumn, columns_of
+from mtboost.base.tables import Library, Table, TaskColumn, columns_of, has_names
 from mtboost.errors import DataError, ParameterTypeError
 
 _TABLE_CLASSES: dict[tuple[str, str], Library] = {
@@ -82,16 +85,31 @@ def as_table(
         exempt |= {name for name in names or () if name not in used}
     # A row to predict may lack all text: the categories are those of the model.
     may_be_empty = used is not None
-    table = _with_known_types(table, exempt)
+    table = _with_known_types(_with_dense_columns(table, exempt), exempt)
     table = _with_text_as_categories(table, exempt, argument, may_be_empty)
     for name, dtype in table.column_types.items():
         if name not in exempt and not is_usable(dtype):
-            raise DataError(unusable_column(argument, name, dtype, _kind_of_objects(table, name)))
+            raise DataError(
+                unusable_column(argument, name, dtype, _kind_of_objects(table, name, dtype))
+            )
     table = _with_fixed_codes(table)
     for name in table.categorical_features:
         if name not in exempt and not may_be_empty and not table.categories(name):
             table = table.with_column(name, np.full(table.n_rows, np.nan))
     return table
+
+
+def without_dates(X: Any, used: Collection[str]) -> Any:
+    """Return a data frame without its columns of dates, but for those of these names."""
+    if not has_names(X):
+        return X
+    table = as_table(X, used=())
+    dates = [
+        name
+        for name, dtype in table.column_types.items()
+        if name not in used and is_date(dtype, _kind_of_objects(table, name, dtype))
+    ]
+    return table.drop(*dates).native if dates else X
 
 
 def _recognise(X: Any, argument: str, *, may_hold_objects: bool = False) -> tuple[Any, Library]:
@@ -106,7 +124,7 @@ def _recognise(X: Any, argument: str, *, may_hold_objects: bool = False) -> tupl
         )
     if scipy.sparse.issparse(X):
         _check_array(X, argument)
-        return _as_compressed(checked_sparse(X, argument)), "scipy"
+        return _as_compressed(_without_long_floats(checked_sparse(X, argument))), "scipy"
     # Data frames of other libraries turn into arrays too, but would lose names and categories.
     if isinstance(X, list | tuple) or (hasattr(X, "__array__") and not hasattr(type(X), "columns")):
         try:
@@ -114,10 +132,7 @@ def _recognise(X: Any, argument: str, *, may_hold_objects: bool = False) -> tupl
         except ValueError as error:
             raise DataError(f"{argument} is not a rectangular table of numbers: {error}") from error
         _check_array(array, argument, may_hold_objects)
-        if array.dtype == np.longdouble:  # XGBoost misreads columns of it, or crashes
-            with np.errstate(over="ignore"):  # infinite, as in the libraries
-                array = array.astype(np.float64)
-        return array, "numpy"
+        return _without_long_floats(array), "numpy"
     raise TypeError(
         f"{argument} is a {type(X).__module__}.{type(X).__name__}; give a NumPy array, a SciPy "
         f"sparse matrix, a pandas or polars DataFrame (collect a LazyFrame) or a pyarrow Table."
@@ -140,6 +155,17 @@ def _check_array(array: Any, argument: str, may_hold_objects: bool = False) -> N
             f"{argument} has foreign byte order ({array.dtype.str}): convert it by "
             f"X.astype(X.dtype.newbyteorder('='))."
         )
+
+
+def _without_long_floats(X: Any) -> Any:
+    """The array or matrix with float64 in place of longdouble.
+
+    XGBoost 3.2 reads other numbers from such arrays in Fortran order, and ends the process.
+    """
+    if not is_long_float(X.dtype):
+        return X
+    with np.errstate(over="ignore"):  # infinite, which the libraries refuse
+        return X.astype(np.float64)
 
 
 def _as_compressed(X: Any) -> Any:
@@ -195,12 +221,12 @@ def _with_known_types(table: Table, exempt: Collection[str]) -> Table:
     """The table with types that the libraries read in place of some that they do not.
 
     These are columns of missing values alone, to which polars and pyarrow give the type null,
-    floats of half precision, and arrow's categories in pandas.
+    decimals, floats of half precision and of more than double, and arrow's categories in pandas.
     """
     found = {
         name: kind
         for name, dtype in table.column_types.items()
-        if name not in exempt and (kind := kind_to_convert(dtype)) is not None
+        if name not in exempt and (kind := _kind_to_convert(table, name, dtype)) is not None
     }
     for name, kind in found.items():
         values: Any = table.number_column(name) if kind == "numbers" else table.column(name)
@@ -210,6 +236,32 @@ def _with_known_types(table: Table, exempt: Collection[str]) -> Table:
             values = pandas.Categorical(values)
         table = table.with_column(name, values)
     return table
+
+
+def _kind_to_convert(
+    table: Table, name: str, dtype: Any
+) -> Literal["numbers", "categories"] | None:
+    if _kind_of_objects(table, name, dtype) == "decimal":
+        return "numbers"
+    return kind_to_convert(dtype)
+
+
+def _with_dense_columns(table: Table, exempt: Collection[str]) -> Table:
+    """The table with ordinary columns in place of pandas' sparse ones.
+
+    XGBoost and LightGBM make them dense at each reading, XGBoost with a warning every time.
+    """
+    if table.library != "pandas":
+        return table
+    types = zip(table.native.columns, table.column_types.items(), strict=True)
+    found = {
+        label: dtype.subtype
+        for label, (name, dtype) in types
+        if name not in exempt and is_sparse(dtype)
+    }
+    if not found:
+        return table
+    return Table(table.native.astype(found), "pandas", table.feature_names)
 
 
 def _with_text_as_categories(
@@ -246,9 +298,9 @@ def _is_text(table: Table, column: str) -> bool:
     return table.library != "pandas" or _inferred(table, column) in ("string", "empty")
 
 
-def _kind_of_objects(table: Table, column: str) -> str:
+def _kind_of_objects(table: Table, column: str, dtype: Any) -> str:
     """Return what pandas infers of a column of its objects; empty for other columns."""
-    is_of_objects = table.library == "pandas" and str(table.column_types[column]) == "object"
+    is_of_objects = table.library == "pandas" and isinstance(dtype, np.dtype) and dtype.kind == "O"
     return _inferred(table, column) if is_of_objects else ""
 
 

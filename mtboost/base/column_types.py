@@ -9,7 +9,7 @@ import numpy as np
 
 # Column types XGBoost reads, as pandas (plain, nullable, arrow), polars and pyarrow spell them.
 _NUMBER = r"(bool|[Bb]oolean|float|double|float16|[Ff]loat(32|64)|(u?i|U?I)nt(8|16|32|64))"
-_NUMERIC = re.compile(rf"{_NUMBER}(\[pyarrow\])?|Sparse\[{_NUMBER}, .*\]")
+_NUMERIC = re.compile(rf"{_NUMBER}(\[pyarrow\])?")
 #: Types of polars and pyarrow that NumPy has, too.
 PLAIN_NUMBER = re.compile(
     r"(?P<is_float>float|double|Float(32|64))|bool|Boolean|(u?i|U?I)nt(8|16|32|64)"
@@ -23,12 +23,23 @@ _CATEGORICAL = (
 )
 
 _DURATIONS = ("timedelta", "duration", "Duration")
+_DECIMALS = ("decimal", "Decimal")
 _DATES = ("datetime", "Datetime", "Date", "timestamp", "date", "period")
 
 
 def is_categorical(dtype: Any) -> bool:
     """Whether a column of this type holds categories."""
     return not isinstance(dtype, np.dtype) and str(dtype).startswith(_CATEGORICAL)
+
+
+def is_sparse(dtype: Any) -> bool:
+    """Whether a column of pandas stores only values that differ from one."""
+    return not isinstance(dtype, np.dtype) and str(dtype).startswith("Sparse")
+
+
+def is_long_float(dtype: np.dtype[Any]) -> bool:
+    """Whether an array of this type holds floats above 8 bytes, which XGBoost misreads."""
+    return dtype.kind == "f" and dtype.itemsize > 8
 
 
 @lru_cache(maxsize=64)
@@ -52,9 +63,9 @@ def is_usable(dtype: Any) -> bool:
 def kind_to_convert(dtype: Any) -> Literal["numbers", "categories"] | None:
     """What a column of this type holds, if its values have to be given another type; else None."""
     if isinstance(dtype, np.dtype):
-        return None
+        return "numbers" if is_long_float(dtype) else None
     name = str(dtype).removesuffix("[pyarrow]")
-    if name in ("null", "Null", "halffloat", "Float16"):
+    if name in ("null", "Null", "halffloat", "Float16") or name.startswith(_DECIMALS):
         return "numbers"
     return "categories" if str(dtype).startswith("dictionary") and name != str(dtype) else None
 
@@ -73,6 +84,11 @@ def is_own_type_of_pandas(categories: Any) -> bool:
     return str(categories.dtype).startswith("string")  # str is the usual one of pandas 3
 
 
+def is_date(dtype: Any, kind: str = "") -> bool:
+    """Whether a column of this type, or of objects that pandas infers to be `kind`, has dates."""
+    return (kind or str(dtype)).startswith(_DATES)
+
+
 def unusable_column(argument: str, column: str, dtype: Any, kind: str = "") -> str:
     """Return the message that refuses a column that is not :func:`is_usable`.
 
@@ -89,15 +105,12 @@ def unusable_column(argument: str, column: str, dtype: Any, kind: str = "") -> s
         elif type(dtype).__module__.startswith("pyarrow"):
             convert = ".cast('int64'), in the unit of its type"
         remedy = f"make numbers of them by {convert}, or drop it"
-    elif (kind or str(dtype)).startswith(_DATES):
+    elif is_date(dtype, kind):
         found = f"dates (dtype {dtype})"
         remedy = (
             f"make numbers of them that mean something, such as the day of the week or the days "
             f"since an event, drop it, or pass time={column!r} to hold out the last rows"
         )
-    elif kind == "decimal" or "decimal" in str(dtype).lower():
-        found = f"decimals (dtype {dtype})"
-        remedy = "make floats of them: .astype(float), or of polars .cast(polars.Float64)"
     else:
         found = f"dtype {dtype}"
         remedy = (

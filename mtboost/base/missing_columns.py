@@ -172,8 +172,6 @@ def _missing_in_pandas(dtype: Any, n_rows: int) -> Any:
     """A missing column, which pandas can stack with one of a given type."""
     import pandas
 
-    if isinstance(dtype, pandas.SparseDtype):
-        return pandas.arrays.SparseArray(np.full(n_rows, np.nan), dtype=dtype.update_dtype(float))
     if not isinstance(dtype, np.dtype):
         return pandas.array([None] * n_rows, dtype=dtype)
     if dtype.kind == "b":

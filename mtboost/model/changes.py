@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mtboost.base.checked_tables import without_dates
 from mtboost.base.checks import check_count
 from mtboost.base.classes import with_class_numbers
 from mtboost.base.dataset import Dataset, as_task_column
+from mtboost.base.tables import columns_of
 from mtboost.base.tasks import TaskName, TaskSet, as_name
 from mtboost.base.threads import default_n_threads
 from mtboost.base.validation import hold_out
@@ -60,6 +62,7 @@ def add_task(
 ) -> None:
     """Add a new task to a model; :meth:`mtboost.MultiTaskModel.add_task` has the arguments."""
     stage, library, column = model._stage, model._library, model.task_column
+    X, eval_set = _without_dates(model, X, eval_set)
     # A list has the columns of tasks, or the labels of a nested one.
     task = as_name(as_task_column(task) or tuple(task) if isinstance(task, list) else task)
     if column is not None and type(task) is type(column) and task == column:
@@ -100,6 +103,23 @@ def add_task(
         check_rows(library, valid, own, params, "eval_set: ")
     signs = library.monotone_signs(model.params, model.common_columns)
     _add(model, task, learn_task(stage, settings, train, valid, own, signs))
+
+
+def _without_dates(
+    model: FittedTasks, X: Any, eval_set: Sequence[Any] | None
+) -> tuple[Any, Sequence[Any] | None]:
+    """Return rows and validation rows without dates that no task uses, such as the time of `fit`.
+
+    Other columns that no task uses may be features of the new one; dates may not.
+    """
+    used = model._used_columns
+    if used is None:
+        return X, eval_set
+    if model.task_column is not None:
+        used = used.union(map(str, columns_of(model.task_column)))
+    if eval_set is not None and len(eval_set):
+        eval_set = (without_dates(eval_set[0], used), *eval_set[1:])
+    return without_dates(X, used), eval_set
 
 
 def _objectives_beside(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import as_array
-from mtboost.base.checked_tables import as_table
+from mtboost.base.checked_tables import as_table, without_dates
 from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import (
@@ -73,7 +73,9 @@ def rows_by_task(
         found: dict[TaskName, Any] = {}
         for name, native in X.items():
             # A new task may have columns that no other has.
-            used = model._used_columns if name in model.quit_round else None
+            used = model._used_columns
+            if name not in model.quit_round:
+                native, used = without_dates(native, used or ()), None
             table = as_table(native, argument=f"X[{name!r}]", used=used)
             found[name] = (
                 table,

@@ -3,6 +3,8 @@
 
 import numpy as np
 import pandas as pd
+import polars
+import pyarrow
 import pytest
 
 import mtboost
@@ -184,6 +186,34 @@ def test_a_new_tasks_table_may_hold_the_column_of_the_tasks(library, name):
     np.testing.assert_array_equal(
         found.predict(valid[0]), expected.predict(plain_valid, task=np.full(100, "new"))
     )
+
+
+TABLES = {
+    "pandas": lambda table: table,
+    "polars": polars.from_pandas,
+    "pyarrow": lambda table: pyarrow.Table.from_pandas(table, preserve_index=False),
+}
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
+def test_the_column_of_times_may_stay(make):
+    def dated(rows, shop):
+        days = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(len(rows)), "D")
+        return make(frame(rows, shop).assign(date=days))
+
+    def plain(rows, shop):
+        return make(frame(rows, shop))
+
+    options = {"task": "shop", "time": "date", "validation": "last", **OPTIONS}
+    found, expected = (mtboost.fit(dated(X, TASK), y, **options) for _ in range(2))
+    for model, table in ((found, dated), (expected, plain)):
+        valid = (table(VALID[0], "new"), VALID[1])
+        model.add_task("new", table(NEW, "new"), NEW_Y, eval_set=valid)
+    asked = plain(VALID[0], "new")
+    np.testing.assert_array_equal(found.predict(asked), expected.predict(asked))
+    assert found.replace_task("new", dated(NEW, "new"), NEW_Y).tasks == ("a", "b", "new")
+    newer = make(frame(NEW, "newer").drop(columns="shop").assign(date=pd.Timestamp("2024-01-01")))
+    assert "newer" in found.update({"newer": newer}, {"newer": NEW_Y}).tasks
 
 
 def test_the_column_of_the_tasks_may_be_given_by_position(library):

@@ -136,7 +136,6 @@ def test_a_sparse_table_stores_nothing_of_a_column_that_a_task_lacks(form):
     ],
     ids=lambda values: str(values.dtype),
 )
-@pytest.mark.filterwarnings("ignore:Sparse arrays from pandas")
 def test_columns_of_any_type_may_be_lacking(library, first, second):
     X = {
         "a": pd.DataFrame({"u": first}),
