@@ -71,6 +71,13 @@ def is_mapping(X: Any) -> TypeGuard[Mapping[TaskName, Any]]:
     return isinstance(X, Mapping) and not scipy.sparse.issparse(X)
 
 
+def hint_of_one_row(X: Mapping[Any, Any]) -> str:
+    """Return how to pass a row that is a mapping of column to value; empty for other mappings."""
+    if not any(value is None or np.isscalar(value) for value in X.values()):
+        return ""
+    return " A mapping is read as {task: table}: to predict one row, pass pd.DataFrame([row])."
+
+
 def are_all(common_features: object) -> bool:
     """Whether the common model has the columns of any task; DataError for another word."""
     if isinstance(common_features, str) and common_features != "all":

@@ -142,6 +142,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         X : table of shape (n_rows, n_features)
             Rows of the task, with the common columns and any others. If some task of the model
             lacks a common column (``common_features="all"``), the new one may lack some, too.
+            Columns of dates that no task of the model uses are left out.
         y : array-like of shape (n_rows,)
             Labels.
         weight : array-like of shape (n_rows,), optional

@@ -102,14 +102,27 @@ def objective_for(backend: Backend, labels: npt.NDArray[Any]) -> str:
     values = np.unique(labels)
     if np.array_equal(values, [0.0, 1.0]):
         return backend.binary
-    are_few = 2 < len(values) <= min(_MOST_CLASSES, len(labels) / _LEAST_ROWS)
-    if are_few and np.array_equal(values, np.arange(len(values))):
-        warn_user(
-            f"All labels are whole numbers from 0 to {len(values) - 1}, and are learned as "
-            f"quantities, with squared error. If they are classes, give "
-            f"objective={backend.multiclass!r}; if not, objective={backend.squared_error!r}."
-        )
+    if len(values) <= min(_MOST_CLASSES, len(labels) / _LEAST_ROWS):
+        _warn_of_classes(backend, values)
     return backend.squared_error
+
+
+def _warn_of_classes(backend: Backend, values: npt.NDArray[Any]) -> None:
+    """Warn where the distinct values of labels, in ascending order, may be numbers of classes."""
+    remedy = f"give objective={backend.multiclass!r}"
+    if len(values) > 2 and np.array_equal(values, np.arange(len(values))):
+        found = f"whole numbers from 0 to {len(values) - 1}"
+    elif np.array_equal(values, [0.0]):
+        found, remedy = "0", f"give objective={backend.binary!r}"
+    elif len(values) == 2 and np.array_equal(values, np.rint(values)):
+        found = f"{values[0]:.15g} or {values[1]:.15g}"
+        remedy = f"make them 0 and 1, and give objective={backend.binary!r}"
+    else:
+        return
+    warn_user(
+        f"All labels are {found}, and are learned as quantities, with squared error. If they are "
+        f"classes, {remedy}; if not, objective={backend.squared_error!r}."
+    )
 
 
 def names_of_objectives(objective: object) -> list[str]:

@@ -21,7 +21,7 @@ from mtboost.base.frames import Output, predictions_as
 from mtboost.base.labels import as_base_margin
 from mtboost.base.several_labels import in_order_of_labels, label_codes
 from mtboost.base.tables import Table, coded, has_names
-from mtboost.base.task_tables import check_task_keys, is_mapping
+from mtboost.base.task_tables import check_task_keys, hint_of_one_row, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet, nearest
 from mtboost.base.user_warnings import warning_once
 from mtboost.errors import DataError, ParameterError
@@ -108,7 +108,8 @@ class FittedTasks(FittedParts):
             if unknown and unknown_task == "error":
                 raise DataError(
                     f"X has unknown {listed(unknown, 'task')}. Known: "
-                    f"{listed(self.tasks, 'task')}.{did_you_mean(unknown[0], self.tasks)}"
+                    f"{listed(self.tasks, 'task')}."
+                    f"{hint_of_one_row(X) or did_you_mean(unknown[0], self.tasks)}"
                 )
             for name in unknown:
                 self._task_set.check_types([name])

@@ -2,6 +2,7 @@
 """Classes with names: a model of texts is the model of their numbers, and knows the names."""
 
 import copy
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -115,6 +116,27 @@ def test_integers_of_many_values_are_numbers():
     assert (model.objective, model.classes) == ("reg:squarederror", None)
     of_bools = mtboost.fit(X, numbers > 0, task=task, strategy="two-stage", num_boost_round=2)
     assert of_bools.objective == "binary:logistic"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([-1, 1], "All labels are -1 or 1, and .* make them 0 and 1, and give .*'binary:logistic'"),
+        ([2.0, 4.0], "All labels are 2 or 4, .* if not, objective='reg:squarederror'"),
+        ([0], "All labels are 0, .* classes, give objective='binary:logistic'"),
+        ([False], "All labels are 0, "),
+        ([0.5, 1.5], None),
+        ([1.0], None),
+    ],
+)
+def test_two_values_that_are_not_0_and_1_are_numbers_with_a_warning(values, message):
+    X, _, _, task = rows(2)
+    y = np.resize(values, len(X))
+    quick = {"task": task, "strategy": "two-stage", "num_boost_round": 2}
+    expected = nullcontext() if message is None else pytest.warns(UserWarning, match=message)
+    with expected:
+        assert mtboost.fit(X, y, **quick).objective == "reg:squarederror"
+    mtboost.fit(X, y, objective="reg:squarederror", **quick)
 
 
 def test_quantities_as_text_are_no_classes(library):

@@ -673,6 +673,11 @@ BAD_PREDICT = {
         "label '1' is unknown, but there is a task 1",
     ),
     "unknown in mapping": ("array", {"X": {7: X}}, "X has unknown task 7. Known: tasks 0, 1"),
+    "a row as a mapping": (
+        "frame",
+        {"X": FRAME.iloc[0].to_dict()},
+        r"X has unknown tasks 'p', 'q', 'r'.*to predict one row, pass pd.DataFrame\(\[row\]\)",
+    ),
     "fewer columns": ("array", {"X": X[:, :2]}, "X has 2 columns.*trained on 3"),
     "missing column": ("frame", {"X": FRAME[["p", "q"]]}, "X lacks column 'r'"),
     "renamed column": ("frame", {"X": FRAME.rename(columns={"p": "pp"})}, "'p'.*Did you mean 'pp'"),
