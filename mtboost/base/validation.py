@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checks import check_number, listed, refuse
+from mtboost.base.checks import check_number, listed
 from mtboost.base.dataset import Dataset
+from mtboost.base.given_splits import RowNumbers, as_splits, check_eval_set, check_validation
 from mtboost.base.queries import Queries, ascending, begins_of
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.user_warnings import warn_user
-from mtboost.errors import DataError, ParameterTypeError
+from mtboost.errors import DataError
 
 #: Whether labels are classes, of all rows or of each; or the classes of the rows as integers.
 Classes: TypeAlias = "bool | npt.NDArray[np.bool_] | npt.NDArray[np.int64]"
@@ -26,12 +27,11 @@ Classes: TypeAlias = "bool | npt.NDArray[np.bool_] | npt.NDArray[np.int64]"
 
 def parts_of_eval_set(eval_set: Sequence[Any]) -> tuple[Any, ...]:
     """Return X, y, task, weight, base margin and qid, None where they are missing."""
-    is_sequence = isinstance(eval_set, Sequence)
-    if not is_sequence or not 2 <= len(eval_set) <= 6:
-        has = f"has {len(eval_set)} parts" if is_sequence else f"is a {type(eval_set).__name__}"
+    check_eval_set(eval_set)
+    if not 2 <= len(eval_set) <= 6:
         raise DataError(
-            f"eval_set {has}: it must be (X, y), optionally followed by task, weight, base_margin "
-            "and qid."
+            f"eval_set has {len(eval_set)} parts: it must be (X, y), optionally followed by task, "
+            "weight, base_margin and qid."
         )
     return (*eval_set, None, None, None, None)[:6]
 
@@ -261,7 +261,7 @@ def hold_out(
     train, valid : Dataset
         `valid` is None if nothing is held out.
     """
-    fraction = _fraction_of(data, fraction)
+    fraction = fraction_of(data, fraction)
     if not fraction:
         return data, None
     rng = np.random.default_rng(seed)
@@ -292,7 +292,7 @@ def hold_out_last(
     train, valid : Dataset
         `valid` is None if nothing is held out.
     """
-    fraction = _fraction_of(data, fraction)
+    fraction = fraction_of(data, fraction)
     if data.queries is not None:  # a query has the time of its last row
         times = np.maximum.reduceat(times, begins_of(data.queries)[:-1])[ascending(data.queries)]
     is_last = np.zeros(data.n_rows, bool)
@@ -316,30 +316,13 @@ def split_by(data: Dataset, splitter: Any, classes: bool | npt.NDArray[np.bool_]
     Parameters
     ----------
     data : Dataset
-    splitter : object with a method ``split(X, y, groups)``, or sequence of (train, test)
+    splitter : object with a method ``split(X, y, groups)``, or iterable of (train, valid)
+        Row numbers or boolean masks.
     classes : bool, or ndarray of bool, shape (n_rows,)
         Whether the labels are classes.
     """
-    labels = data.numbers()
-    splits = splitter if hasattr(splitter, "split") else _given_pairs(data, splitter)
-    if hasattr(splitter, "split"):
-        # Of several labels of a row the first known stands for all.
-        given = rows = np.arange(data.n_rows)
-        if data.label_names is not None and data.row_numbers is not None:
-            given, rows = np.unique(data.row_numbers, return_index=True)
-        y = (labels.astype(np.int64) if np.all(classes) else labels)[rows]
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
-            groups = data.tasks.codes if data.queries is None else data.queries
-            splits = list(splitter.split(np.zeros((len(rows), 1)), y, groups[rows]))
-        splits = [[given[np.asarray(part)] for part in split] for split in splits]
-    if data.label_names is not None or not hasattr(splitter, "split"):
-        splits = [[data.rows_of_given(part) for part in split] for split in splits]
-    found = [(np.sort(np.asarray(train)), np.sort(np.asarray(valid))) for train, valid in splits]
-    if not found:
-        raise DataError("validation gives no split: it must hold out rows at least once.")
-    for number, parts in enumerate(found):
-        _check_parts(number, *parts)
+    check_validation(splitter)
+    found = _rows_of_splits(data, splitter, classes)
     pairs = [(data.take(train), data.take(valid)) for train, valid in found]
     for number, (train_rows, valid_rows) in enumerate(found):
         if data.queries is None:
@@ -363,61 +346,34 @@ def split_by(data: Dataset, splitter: Any, classes: bool | npt.NDArray[np.bool_]
     return Folds(tuple(pairs))
 
 
-_VALIDATION = (
-    "a splitter of scikit-learn such as KFold(5), a list of pairs (train, valid) of row numbers, "
-    "'random', 'stratified', 'last' or 'tasks'"
-)
-
-
-def _given_pairs(data: Dataset, splits: Any) -> list[list[npt.NDArray[np.integer[Any]]]]:
-    """Return pairs of row numbers, which may have been given as flags of all rows."""
-    try:
-        pairs = [[np.asarray(part) for part in split] for split in splits]
-    except TypeError:
-        pairs = [[]]
-    if isinstance(splits, Mapping) or any(len(pair) != 2 for pair in pairs):
-        hint = " How many rows are held out is validation_fraction."
-        refuse("validation", splits, _VALIDATION, kind=ParameterTypeError, hint=hint)
-    return [[_row_numbers(data, part) for part in pair] for pair in pairs]
-
-
-def _row_numbers(data: Dataset, part: npt.NDArray[Any]) -> npt.NDArray[np.integer[Any]]:
-    if part.size == 0:
-        return np.empty(0, np.int64)
-    if part.ndim != 1 or part.dtype.kind not in "iub":
-        raise DataError(
-            f"validation has rows of type {part.dtype} and shape {part.shape}: name rows by whole "
-            "numbers, counted from 0, or by one bool for each row."
-        )
-    n_rows = data.n_rows if data.row_numbers is None else None
-    if part.dtype.kind == "b":
-        if n_rows not in (None, len(part)):
-            raise DataError(f"validation has {len(part)} flags of rows, but X has {n_rows} rows.")
-        return np.flatnonzero(part)
-    low, high = part.min(), part.max()
-    if low < 0 or (n_rows is not None and high >= n_rows):
-        raise DataError(
-            f"validation names row {low if low < 0 else high}, but X has rows 0 to "
-            f"{data.n_rows - 1}."
-        )
-    return part
-
-
-def _check_parts(number: int, train: npt.NDArray[np.int64], valid: npt.NDArray[np.int64]) -> None:
-    """Raise unless a split has rows of both kinds, each row in one of them."""
-    if not len(train) or not len(valid):
-        which = "validation" if len(train) else "training"
-        raise DataError(f"validation leaves no {which} rows in split {number}: give some.")
-    both, n_repeated = np.intersect1d(train, valid), len(valid) - len(np.unique(valid))
-    if len(both):
-        raise DataError(
-            f"validation trains on {len(both)} of the rows that it holds out in split {number}, "
-            f"first row {both[0]}: give each row to one part."
-        )
-    if n_repeated:
-        raise DataError(
-            f"validation holds out {n_repeated} rows twice in split {number}: name each row once."
-        )
+def _rows_of_splits(
+    data: Dataset, splitter: Any, classes: bool | npt.NDArray[np.bool_]
+) -> list[tuple[RowNumbers, RowNumbers]]:
+    """Return the rows of `data` that a splitter, or the user, trains on and holds out."""
+    if not hasattr(splitter, "split"):
+        splits = as_splits(splitter, data.n_given_rows)
+    else:
+        # Of several labels of a row the first known stands for all.
+        given = rows = np.arange(data.n_rows)
+        if data.label_names is not None and data.row_numbers is not None:
+            given, rows = np.unique(data.row_numbers, return_index=True)
+        labels = data.numbers()
+        y = (labels.astype(np.int64) if np.all(classes) else labels)[rows]
+        groups = data.tasks.codes if data.queries is None else data.queries
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
+            named = splitter.split(np.zeros((len(rows), 1)), y, groups[rows])
+            splits = [(given[train], given[valid]) for train, valid in as_splits(named, len(rows))]
+        if data.label_names is None:
+            return splits
+    found = [(data.rows_of_given(train), data.rows_of_given(valid)) for train, valid in splits]
+    for number, (train, valid) in enumerate(found):
+        if not (len(train) and len(valid)):
+            raise DataError(
+                f"validation: no row of the {'validation' if len(train) else 'training'} part of "
+                f"split {number} has a known label: each part needs one."
+            )
+    return found
 
 
 def hold_out_tasks(
@@ -503,7 +459,8 @@ def cross_validation(
     return Folds(tuple(pairs)) if pairs else None
 
 
-def _fraction_of(data: Dataset, fraction: float | Literal["auto"]) -> float:
+def fraction_of(data: Dataset, fraction: float | Literal["auto"]) -> float:
+    """Return the fraction of the rows to hold out; "auto" is .2, of one task 0."""
     if isinstance(fraction, str) and fraction == "auto":
         fraction = 0.2 if data.tasks.n_tasks > 1 else 0.0
     return check_number("validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'")

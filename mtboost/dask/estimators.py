@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtboost.base.checked_tables import as_table
 from mtboost.base.frames import Output
+from mtboost.base.given_splits import check_eval_set
 from mtboost.dask.chunks import check_collection
 from mtboost.dask.fitting import fit
 from mtboost.dask.predicting import predict_with
@@ -91,6 +92,8 @@ class _OnDask:
         client = self.client
         objective = self._learn_labels(self._different_labels(client, y), library)
         y = self._encode_lazily(y)
+        if eval_set is not None:
+            check_eval_set(eval_set)
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode_lazily(eval_set[1]), *eval_set[2:])
         rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)

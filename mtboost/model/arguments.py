@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, TypeAlias
 
 from mtboost.base.checks import check_choice, check_count, check_switch, is_number
+from mtboost.base.given_splits import check_eval_set, check_validation
 from mtboost.base.task_tables import CommonFeatures
 from mtboost.base.task_weights import TaskWeight
 from mtboost.errors import ParameterError, ParameterTypeError
@@ -99,6 +100,9 @@ class Arguments:
                 f"callbacks is a {type(self.callbacks).__name__}: pass a list of callbacks."
             )
         effort = effort_of(self.effort)
+        check_validation(self.validation)
+        if self.eval_set is not None:
+            check_eval_set(self.eval_set)
         if self.eval_set is not None and self.validation != "random":
             raise ParameterError("validation and eval_set are both given: leave one of them out.")
         rounds = (self.early_stopping_rounds, self.min_delta)

@@ -11,6 +11,7 @@ from mtboost.base.checked_tables import without_dates
 from mtboost.base.checks import check_count
 from mtboost.base.classes import with_class_numbers
 from mtboost.base.dataset import Dataset, as_task_column
+from mtboost.base.given_splits import check_eval_set
 from mtboost.base.tables import columns_of
 from mtboost.base.tasks import TaskName, TaskSet, as_name
 from mtboost.base.threads import default_n_threads
@@ -70,6 +71,8 @@ def add_task(
         task = task if found is None else found
     check_new_name(task, model.tasks)
     check_takes_new_rows(model.objective, "add_task()")
+    if eval_set is not None:
+        check_eval_set(eval_set, "(X, y)")
     y, eval_set = model._encode(y), with_class_numbers(eval_set, model.classes)
     data = rows_of_new_task(stage, task, (X, y, weight, base_margin), feature_names, column)
     given = library.parameters({} if params is None else params)

@@ -31,7 +31,12 @@ from mtboost.model.checked_rows import Units, check_metrics, check_rows, warn_of
 from mtboost.model.continuing import continued
 from mtboost.model.evaluation import validation_errors
 from mtboost.model.fitted import Fitted, add_held_out, fitted_by_plan, model_of
-from mtboost.model.holding_out import check_training_rows, split_rows, with_positives
+from mtboost.model.holding_out import (
+    check_later_rows,
+    check_training_rows,
+    split_rows,
+    with_positives,
+)
 from mtboost.model.intervals import check_is_of_numbers
 from mtboost.model.keywords import where_it_belongs
 from mtboost.model.making_settings import make_settings
@@ -232,7 +237,8 @@ def fit(
         ``"tasks"`` holds out whole tasks, so that the model is chosen by how well it predicts new
         ones (``unknown_task="common"``): all tasks then use the common model, whose nodes do not
         separate tasks, and `validation_fraction` is a part of the tasks. A splitter, such as
-        ``TimeSeriesSplit()``, has a method ``split(X, y, groups)``, where groups are the tasks; in
+        ``TimeSeriesSplit()``, has a method ``split(X, y, groups)``, where groups are the tasks. A
+        list of pairs (train, valid) of row numbers or boolean masks names the rows themselves. In
         each split either every task needs training rows, or whole tasks are held out, as by
         ``GroupKFold()``. The two-stage strategy accepts one split only, and no whole tasks.
     time : str, array-like of shape (n_rows,), or mapping of task name to array-like, optional
@@ -370,6 +376,7 @@ def fit(
         return fit_ensemble(fit, arguments, problem.data.tasks)
     settings = _settings(problem, arguments)
     rows, folds = split_rows(settings, problem, arguments)
+    check_later_rows(problem, arguments, folds)
     judges = with_positives(settings, folds, problem.data) if folds and arguments.is_auto else folds
     fitted = _train(settings, judges, rows, arguments)
     parts = {**fitted.to_parts(rows, judges), **problem.to_parts()}

@@ -17,6 +17,7 @@ from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.validation import (
     Folds,
     cross_validation,
+    fraction_of,
     hold_out,
     hold_out_last,
     hold_out_tasks,
@@ -139,17 +140,15 @@ def _hold_out(
         if validation != "last" and n_folds > 1 and arguments.refit is not False:
             folds = cross_validation(data, N_FOLDS, strata, seed, shared, by_class=by_class)
             if folds is None:
-                raise _no_validation_rows(fraction, of_queries=data.queries is not None)
+                raise _no_validation_rows(fraction, data)
             return Folds(folds.pairs[:n_folds])
     if validation == "last":
         assert problem.times is not None
         train, valid = hold_out_last(data, fraction, problem.times)
-        if valid is None and fraction:
-            _check_has_later_rows(data, problem.times)
     else:
         train, valid = hold_out(data, fraction, strata, seed, shared, by_class=by_class)
     if valid is None and arguments.is_auto:
-        raise _no_validation_rows(fraction, of_queries=data.queries is not None)
+        raise _no_validation_rows(fraction, data, by_time=validation == "last")
     return None if valid is None else Folds(((train, valid),))
 
 
@@ -189,7 +188,7 @@ def _whole_tasks(problem: Problem, arguments: Arguments) -> Folds:
             "validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'"
         )
         if not fraction:
-            raise _no_validation_rows(fraction)
+            raise _no_validation_rows(fraction, data)
         return hold_out_tasks(data, 1, 1, fraction, arguments.seed)
     n_held_out = min(N_FOLDS, -(-_ENOUGH_TASKS * N_FOLDS // data.tasks.n_tasks))
     if arguments.refit is False:
@@ -222,31 +221,40 @@ def _check_can_be_new(problem: Problem, arguments: Arguments) -> None:
             )
 
 
-def _check_has_later_rows(data: Dataset, times: npt.NDArray[np.int64]) -> None:
-    """Raise if the rows of each task, some of which should be held out, have one time."""
-    pairs = np.unique(np.column_stack([data.tasks.codes, times]), axis=0)
-    if len(pairs) == len(np.unique(data.tasks.codes)) < data.n_rows:
-        raise DataError(
-            "validation='last' holds out the last rows of each task, but all rows of a task have "
-            "one time: give times that differ, or validation='random'."
-        )
+def check_later_rows(problem: Problem, arguments: Arguments, folds: Folds | None) -> None:
+    """Raise DataError where the rows that come last are to be held out, and none does."""
+    data, fraction = problem.data, arguments.validation_fraction
+    by_time = isinstance(arguments.validation, str) and arguments.validation == "last"
+    if by_time and folds is None and fraction_of(data, fraction):
+        raise _no_later_rows(data)
+
+
+def _no_later_rows(data: Dataset) -> DataError:
+    of_query = "" if data.queries is None else ", and a query has the time of its last row"
+    return DataError(
+        "validation='last' holds out the rows of each task that are later than its others, and no "
+        f"row is: in each task the time of all rows is the same{of_query}. Give times that differ "
+        "within tasks, or validation='random'."
+    )
 
 
 def _no_validation_rows(
-    fraction: float | Literal["auto"], *, of_queries: bool = False
-) -> ParameterError:
+    fraction: float | Literal["auto"], data: Dataset, *, by_time: bool = False
+) -> DataError | ParameterError:
     """Return the error for a hold-out without rows, with its remedy."""
     if not fraction:
         return ParameterError(
             "strategy='auto' chooses on validation rows: give eval_set, or a validation_fraction "
             "above 0."
         )
-    if of_queries:
+    if data.queries is not None and len(np.unique(data.queries)) == data.tasks.n_tasks:
         return ParameterError(
-            "strategy='auto' chooses on validation rows, whole queries, and one query of each task "
-            "must stay to train on: no query is left to hold out. Give more queries, eval_set, or "
-            "strategy='two-stage' with its num_boost_round rounds for all tasks."
+            "strategy='auto' chooses on validation rows. Whole queries are held out, one of each "
+            "task must stay to train on, and each task has one query only. Give more queries, "
+            "eval_set, or strategy='two-stage' with its num_boost_round rounds for all tasks."
         )
+    if by_time:
+        return _no_later_rows(data)
     return ParameterError(
         "strategy='auto' chooses on validation rows, and one row of each task (for a classifier "
         "also of each class) must stay to train on: no row is left to hold out. Give more "

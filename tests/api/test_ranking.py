@@ -75,6 +75,15 @@ def test_queries_that_do_not_fit_are_refused(options, message):
         mtboost.Dataset(X, Y, **{"task": TASK, "qid": QUERIES, **options})
 
 
+@pytest.mark.parametrize("options", [{}, {"validation_fraction": 0.3}, {"validation": "last"}])
+def test_a_query_of_each_task_must_stay_to_train_on(options):
+    if "validation" in options:
+        options = {**options, "time": np.arange(20)}
+    rows, queries = slice(20), np.arange(20) // 5
+    with pytest.raises(ParameterError, match="each task has one query only. Give more queries"):
+        mtboost.fit(X[rows], Y[rows], task=queries, qid=queries, objective="rank:ndcg", **options)
+
+
 @pytest.mark.parametrize("how", ["hold-out", "folds", "last", "splitter"])
 def test_whole_queries_are_held_out(how):
     data = mtboost.Dataset(X, Y, task=TASK, qid=QUERIES)

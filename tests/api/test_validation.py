@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold, LeaveOneGroupOut, ShuffleSplit, cross
 import mtboost
 from mtboost import Dataset
 from mtboost.base.times import split_time
-from mtboost.base.validation import hold_out_last
+from mtboost.base.validation import hold_out_last, split_by
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
 
 ROWS = np.arange(240)
@@ -152,9 +152,144 @@ def test_a_splitter_names_the_rows_to_judge_by():
     assert by_fold.report()["valid_rows"].sum() == 240
 
 
+@pytest.mark.parametrize("strategy", ["auto", "two-stage"])
+def test_times_that_are_the_same_hold_out_nothing(strategy):
+    X, y, task = table()
+    options = {"task": task, "validation": "last", "strategy": strategy}
+    for time in (np.zeros(240), task == "b"):
+        with pytest.raises(DataError, match="in each task the time of all rows is the same"):
+            mtboost.fit(X, y, time=time, **options)
+
+
+def test_tasks_without_later_rows_are_judged_by_those_of_others():
+    X, y, task = table()
+    day = np.where(task == "a", np.arange(240), 7)
+    model = mtboost.fit(X, y, task=task, validation="last", time=day, **TWO_STAGE)
+    assert model.report()["valid_rows"].gt(0).to_dict() == {"a": True, "b": False}
+    alone = mtboost.fit(X, y, validation="last", time=np.zeros(240), **TWO_STAGE)
+    assert alone.report()["valid_rows"].sum() == 0  # a single task holds out nothing by default
+
+
+def test_masks_are_the_rows_where_they_are_true():
+    X, y, task = table()
+    is_valid = np.arange(240) % 4 == 0
+    masks = (~is_valid, pd.Series(is_valid, index=np.arange(240)[::-1]))
+    by_number = (np.flatnonzero(~is_valid), np.flatnonzero(is_valid).tolist())
+    models = [
+        mtboost.fit(X, y, task=task, validation=[pair], **TWO_STAGE, refit=False)
+        for pair in (masks, by_number)
+    ]
+    of_masks, of_numbers = (model.report() for model in models)
+    assert (of_masks["rows"].sum(), of_masks["valid_rows"].sum()) == (180, 60)
+    pd.testing.assert_frame_equal(of_masks, of_numbers)
+
+
+def test_masks_of_rows_with_several_labels():
+    X, y, _ = table()
+    labels = pd.DataFrame({"u": y, "v": np.where(np.arange(240) % 3 == 0, np.nan, -y)})
+    is_valid = np.arange(240) % 4 == 0
+    split = split_by(Dataset(X, labels), [(~is_valid, is_valid)], False)
+    assert [part.n_rows for part in split.pairs[0]] == [180 + 120, 60 + 40]
+    unknown = labels.assign(u=labels["u"].where(~is_valid), v=labels["v"].where(~is_valid))
+    with pytest.raises(DataError, match="no row of the validation part of split 0 has a known"):
+        split_by(Dataset(X, unknown), [(~is_valid, is_valid)], False)
+
+
+FIRST, LAST = np.arange(200), np.arange(200, 240)
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        ([], "gives no split"),
+        ([(FIRST, np.arange(190, 240))], "split 0 has rows 190, 191.* in both parts"),
+        ([(FIRST, LAST), (FIRST, [200, 200])], "validation part of split 1 has row 200 more than"),
+        ([(FIRST, [])], "the validation part of split 0 has no rows"),
+        ([(np.zeros(240, bool), LAST)], "the training part of split 0 has no rows"),
+        ([(FIRST, np.ones(40, bool))], "mask of 40 values, but there are 240 rows"),
+        ([(FIRST, [240])], "has row 240, but rows are numbered from 0 to 239"),
+        ([(FIRST, [-1])], "has row -1, but"),
+        ([(FIRST, LAST.astype(float))], "values of type float64"),
+        ([(FIRST, ["a"])], "values of type <U1"),
+        ([(FIRST, [LAST])], r"has shape \(1, 40\)"),
+        ((FIRST, LAST), r"pass a list of splits.*validation=\[\(train, valid\)\]"),
+        (([0, 1], [2, 3]), "split 0 is no pair"),
+        ([FIRST, LAST], "split 0 is no pair"),
+        ([(FIRST, LAST, LAST)], "split 0 is no pair"),
+        ([5], "split 0 is no pair"),
+    ],
+)
+def test_rows_that_cannot_be_held_out_are_refused(validation, message):
+    X, y, task = table()
+    with pytest.raises(DataError, match=f"(?i){message}"):
+        mtboost.fit(X, y, task=task, validation=validation)
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        (5, r"found 5\. For 5 folds pass KFold\(5, shuffle=True\)"),
+        (0.3, r"found 0\.3\. For a fraction of the rows pass validation_fraction=0\.3"),
+        (None, "a list of pairs .* found None"),
+        (True, "found True"),
+        ({"a": 1}, "a splitter of scikit-learn, or a list"),
+        (lambda X: X, "found <function"),
+        (KFold, r"Pass an instance: KFold\(\)"),
+        (np.arange(240) < 200, r"Pass \[\(train, valid\)\]"),
+        (pd.Series(np.arange(240) < 200), r"Pass \[\(train, valid\)\]"),
+    ],
+)
+def test_validation_of_another_type_is_refused(validation, message):
+    X, y, task = table()
+    with pytest.raises(ParameterTypeError, match=f"validation must be 'random', .*{message}"):
+        mtboost.fit(X, y, task=task, validation=validation)
+    if not isinstance(validation, np.ndarray | pd.Series):
+        with pytest.raises(ParameterTypeError, match=message):
+            mtboost.MultiTaskRegressor(task=2, validation=validation).fit(X, y)
+
+
+@pytest.mark.parametrize("labels", ["numbers", "texts"])
+def test_eval_sets_that_are_no_tuple_are_refused(labels):
+    X, y, task = table()
+    if labels == "texts":
+        y = np.where(y > 0, "yes", "no")
+    estimator = mtboost.MultiTaskRegressor if labels == "numbers" else mtboost.MultiTaskClassifier
+    numbers = (y == "yes") if labels == "texts" else y
+    for eval_set, message in (
+        (Dataset(X, numbers, task=task), r"Dataset: pass eval_set=\(X, y, task\)"),
+        (X, "ndarray: pass"),
+        ({"X": X, "y": y}, "dict: pass"),
+        ([(X, y, task)], "list of 1 tuples: there is one set .* Pass eval_set="),
+        ([(X, y, task), (X, y, task)], "list of 2 tuples"),
+    ):
+        with pytest.raises(ParameterTypeError, match=f"eval_set is a {message}"):
+            mtboost.fit(X, y, task=task, eval_set=eval_set)
+        with pytest.raises(ParameterTypeError, match="eval_set is a"):
+            estimator().fit(X, y, task=task, eval_set=eval_set)
+
+
+def test_changes_of_a_model_take_a_tuple_of_validation_rows():
+    X, y, task = table()
+    model = mtboost.fit(X, y, task=task, **TWO_STAGE, validation_fraction=0.0)
+    with pytest.raises(ParameterTypeError, match=r"is a Dataset: pass eval_set=\(X, y\)"):
+        model.add_task("c", X, y, eval_set=Dataset(X, y))
+    with pytest.raises(ParameterTypeError, match=r"is a Dataset: pass eval_set=\(X, y, task\)"):
+        model.update(X, y, task=task, eval_set=Dataset(X, y, task=task))
+
+
+def test_a_splitter_that_validates_on_training_rows_is_refused():
+    class Careless:
+        def split(self, X, y, groups):
+            yield np.arange(len(X)), np.arange(len(X)) % 2 == 0
+
+    X, y, task = table()
+    with pytest.raises(DataError, match="in both parts"):
+        mtboost.fit(X, y, task=task, validation=Careless())
+
+
 def test_wrong_times_and_splitters_are_refused():
     X, y, task = table()
-    first = np.flatnonzero(task == "a")
+    of_a = np.flatnonzero(task == "a")
     for error, text, options in (
         (ParameterError, "pass time=", {"validation": "last"}),
         (ParameterError, "validation is not 'last'", {"time": np.arange(240)}),
@@ -163,7 +298,7 @@ def test_wrong_times_and_splitters_are_refused():
         (DataError, "missing at row 0", {"validation": "last", "time": np.full(240, np.nan)}),
         (DataError, "no names", {"validation": "last", "time": "day"}),
         (ParameterError, "n_splits=1", {"validation": KFold(3), "strategy": "two-stage"}),
-        (DataError, "without training rows", {"validation": [(first[:-1], first[-1:])]}),
+        (DataError, "without training rows", {"validation": [(of_a[1:], of_a[:1])]}),
         (ParameterError, "both given", {"validation": KFold(3), "eval_set": (X, y, task)}),
     ):
         with pytest.raises(error, match=text):

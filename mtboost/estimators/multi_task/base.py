@@ -21,6 +21,7 @@ from mtboost.base.atomic_file import PathName
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_type
 from mtboost.base.class_weights import ClassWeight
+from mtboost.base.given_splits import check_eval_set
 from mtboost.base.renamed import renamed
 from mtboost.base.several_labels import names_of_labels
 from mtboost.base.sklearn_input import (
@@ -324,6 +325,8 @@ class MultiTaskEstimator(SavedEstimator):
                     sample_weight = _check_sample_weight(sample_weight, table.native)
         objective = self._learn_labels(y, library)
         y = self._encode(y)
+        if eval_set is not None:
+            check_eval_set(eval_set)
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode(eval_set[1], "eval_set: y"), *eval_set[2:])
         sample_weight, eval_set = self._weigh_classes(y, sample_weight, eval_set)
