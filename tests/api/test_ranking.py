@@ -292,11 +292,3 @@ def test_the_ranker_needs_queries_and_an_objective_that_ranks():
         mtboost.MultiTaskRanker().fit(X, Y, task=TASK)
     with pytest.raises(ParameterError, match="does not rank rows"):
         mtboost.MultiTaskRanker(objective="reg:squarederror").fit(X, Y, task=TASK, qid=QUERIES)
-
-
-def test_tasks_with_one_query_each_cannot_be_judged():
-    rng = np.random.default_rng(0)
-    task = np.repeat(np.arange(3), 40)
-    X, label = rng.normal(size=(120, 2)), rng.integers(0, 4, 120).astype(float)
-    with pytest.raises(ParameterError, match="no query is left to hold out. Give more queries"):
-        mtboost.fit(X, label, task=task, qid=task, objective="rank:ndcg", effort="fast")

@@ -16,8 +16,6 @@ from mtboost.base.times import split_time
 from mtboost.base.validation import hold_out_last, split_by
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
 
-ROWS = np.arange(240)
-IS_FIRST = ROWS < 160
 TWO_STAGE = {"strategy": "two-stage", "num_boost_round": 8, "early_stopping_rounds": 3}
 
 
@@ -399,58 +397,3 @@ def test_an_estimator_may_hold_out_by_a_column_of_dates():
     assert model.model_.common_columns.names == ("u", "v", "w")
     assert model.predict(frame).shape == (240,)
     assert len(model.feature_importances_) == 5
-
-
-@pytest.mark.parametrize(
-    ("train", "valid"),
-    [(IS_FIRST, ~IS_FIRST), (ROWS[:160].tolist(), ROWS[160:].tolist()), (ROWS[:160], ~IS_FIRST)],
-)
-def test_rows_are_named_by_numbers_or_by_flags(train, valid):
-    X, y, task = table()
-    expected = mtboost.fit(X, y, task=task, validation=[(ROWS[:160], ROWS[160:])], **TWO_STAGE)
-    model = mtboost.fit(X, y, task=task, validation=[(train, valid)], **TWO_STAGE)
-    assert model.report().equals(expected.report())
-
-
-@pytest.mark.parametrize(
-    ("validation", "reason"),
-    [
-        (5, r"KFold\(5\).*validation_fraction"),
-        (0.3, "validation_fraction"),
-        (len, "list of pairs"),
-        ({"a": 1}, "list of pairs"),
-        ((ROWS[:160], ROWS[160:]), "list of pairs"),
-        ([(ROWS[:160], ROWS + 160)], "names row 399, but X has rows 0 to 239"),
-        ([(ROWS[:160], [-1])], "names row -1"),
-        ([(ROWS[:160], ROWS[160:].astype(float))], "whole numbers"),
-        ([(ROWS[:160], [])], "no validation rows in split 0"),
-        ([(ROWS, ROWS[160:])], "trains on 80 of the rows.*first row 160"),
-        ([(ROWS[:160], [200, 200])], "holds out 1 rows twice"),
-        ([(IS_FIRST[1:], ~IS_FIRST)], "239 flags of rows, but X has 240"),
-    ],
-)
-def test_impossible_validation_rows_are_refused(validation, reason):
-    X, y, task = table()
-    with pytest.raises((DataError, ParameterTypeError), match=reason):
-        mtboost.fit(X, y, task=task, validation=validation, **TWO_STAGE)
-
-
-def test_an_eval_set_of_another_type_is_refused():
-    X, y, task = table()
-    with pytest.raises(DataError, match=r"is a Dataset: it must be \(X, y\)"):
-        mtboost.fit(X, y, task=task, eval_set=Dataset(X, y, task=task), **TWO_STAGE)
-
-
-@pytest.mark.parametrize("options", [TWO_STAGE, {"effort": "fast"}])
-def test_times_that_are_equal_within_each_task_are_refused(options):
-    X, y, task = table()
-    with pytest.raises(DataError, match="all rows of a task have one time"):
-        mtboost.fit(X, y, task=task, validation="last", time=(task == "a") * 1.0, **options)
-
-
-def test_a_task_whose_rows_have_one_time_keeps_them():
-    X, y, task = table()
-    time = np.where(task == "a", 0, ROWS)
-    model = mtboost.fit(X, y, task=task, validation="last", time=time, **TWO_STAGE)
-    assert model.report()["valid_rows"]["a"] == 0
-    assert model.report()["valid_rows"]["b"] > 0

@@ -185,7 +185,7 @@ BAD_DATA = {
         "eval_set: binary:logistic needs labels .*0 to 1, but 1 label is not: row 3",
     ),
     "validation without labels": ({"eval_set": (X, None, TASK)}, "y is missing"),
-    "validation as a list of sets": ({"eval_set": [(X, Y, TASK)]}, "eval_set has 1 parts"),
+    "validation with too many parts": ({"eval_set": (X, Y, TASK) * 3}, "eval_set has 9 parts"),
     "validation without margins": (
         {"base_margin": Y, "eval_set": (X, Y, TASK)},
         "base_margin must be given for training and validation rows",
