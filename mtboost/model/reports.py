@@ -150,7 +150,9 @@ def task_reports(
 def _by_round(common: CommonModel, task: TaskName) -> npt.NDArray[np.float64]:
     """Return the validation curve of a task, unknown (NaN) before all linear effects are added."""
     curve = common.history.get(task, np.empty(0))
-    return np.concatenate([np.full(common.trees.n_linear if len(curve) else 0, np.nan), curve])
+    if not common.trees.n_linear or not len(curve):
+        return curve  # no copy: curves of many tasks take more memory than the rest of a report
+    return np.concatenate([np.full(common.trees.n_linear, np.nan), curve])
 
 
 def report_rows(

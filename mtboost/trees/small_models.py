@@ -185,7 +185,7 @@ class _Watch:
     def __init__(self, valid: RowsByModel, stopping: Stopping) -> None:
         self._valid, self._stopping = valid, stopping
         self.best = BestRounds(valid.n_models, stopping.early_stopping_rounds, stopping.min_delta)
-        self._codes: list[_Codes] = []
+        self._codes: list[npt.NDArray[np.int32]] = []
         self._values: list[Float64Array] = []
         self._look_at(np.arange(valid.n_models), valid.codes)
 
@@ -214,12 +214,16 @@ class _Watch:
             self._weights,
         )
         self.best.record(n_rounds, values, self._stopping.metric)
-        self._codes.append(active)
+        self._codes.append(active.astype(np.int32))
         self._values.append(values[active])
 
     def histories(self) -> list[Float64Array]:
         """Values of each model from round 0 to its last."""
-        codes = np.concatenate(self._codes)
-        values = np.concatenate(self._values)[np.argsort(codes, kind="stable")]
-        ends = np.cumsum(np.bincount(codes, minlength=self._valid.n_models))
-        return np.split(values, ends[:-1])
+        n_values = np.zeros(self._valid.n_models, np.int64)
+        for codes in self._codes:
+            n_values[codes] += 1
+        ends = np.cumsum(n_values)
+        found = np.empty(ends[-1])
+        for n_rounds, (codes, values) in enumerate(zip(self._codes, self._values, strict=True)):
+            found[(ends - n_values)[codes] + n_rounds] = values
+        return np.split(found, ends[:-1])
