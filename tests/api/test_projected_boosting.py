@@ -12,12 +12,12 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.inspection import permutation_importance
-from sklearn.metrics import log_loss, make_scorer, mean_absolute_error
+from sklearn.metrics import log_loss, make_scorer, mean_absolute_error, r2_score
 from sklearn.model_selection import train_test_split
 
 import mtboost
 from mtboost import ProjectedBoostingClassifier, ProjectedBoostingRegressor
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.estimators.boosting.scoring import label_ranking_average_precision, mean_r2
 
 STRATEGIES = ["gbrt-relabel-rpo", "gbrt-rpo", "gbmort", "single-target"]
@@ -290,6 +290,16 @@ def test_a_validation_set_alone_stops_nothing():
             lambda model: model.predict(X[TEST]).mean() + (CLASSES[TEST] < "b").mean(),
         ),
         (
+            "two classes",
+            "r2",
+            lambda model: r2_score(CLASSES[TEST] < "b", model.predict_proba(X[TEST])[:, 1]),
+        ),
+        (
+            "labels",
+            "r2",
+            lambda model: r2_score(LABELS[TEST], model.predict_proba(X[TEST])),
+        ),
+        (
             "labels",
             "label_ranking_average_precision",
             lambda model: label_ranking_average_precision(
@@ -325,6 +335,25 @@ def test_scores_leave_unknown_labels_out():
     ]
     assert mean_r2(labels, scores) == pytest.approx(np.mean(expected), rel=1e-6)
     assert np.isnan(mean_r2(np.full((3, 1), np.nan, np.float32), np.zeros((3, 1))))
+
+
+@pytest.mark.parametrize("n_rows", [4, 10, 60])
+@pytest.mark.parametrize(
+    "make", [ProjectedBoostingClassifier, mtboost.PriorSamplingClassifier], ids=lambda m: m.__name__
+)
+def test_fewer_rows_may_be_held_out_than_there_are_classes(make, n_rows):
+    y = np.arange(n_rows) % (n_rows // 2)  # two rows of each class, a tenth of them held out
+    model = make(early_stopping_rounds=2, **FAST).fit(X[:n_rows], y)
+    assert model.n_estimators_ >= 1
+
+
+@pytest.mark.parametrize(("n_rows", "fraction"), [(1, 0.1), (60, 0.99)])
+def test_rows_held_out_leave_some_to_train_on(n_rows, fraction):
+    model = ProjectedBoostingRegressor(
+        early_stopping_rounds=2, validation_fraction=fraction, **FAST
+    )
+    with pytest.raises(DataError, match=f"^validation_fraction={fraction} holds out each of .*"):
+        model.fit(X[:n_rows], OUTPUTS[:n_rows])
 
 
 def test_held_out_rows_of_weight_0_are_as_good_as_absent():
@@ -546,6 +575,51 @@ def test_scorers_of_scikit_learn_refuse_unknown_labels():
     model = ProjectedBoostingRegressor(scoring="neg_mean_absolute_error", early_stopping_rounds=3)
     with pytest.raises(DataError, match="cannot leave unknown labels out"):
         model.fit(X, with_unknown(OUTPUTS))
+
+
+@pytest.mark.parametrize(
+    ("kind", "scoring", "message"),
+    [
+        ("numbers", "neg_log_loss", "'neg_log_loss' cannot score .*: it has none of .*_proba"),
+        ("numbers", "accuracy", "'accuracy' cannot score .*: continuous-multioutput is not"),
+        ("classes", "roc_auc", "'roc_auc' cannot score .*: multi_class must be in"),
+        ("numbers", "nothing", "scoring: 'nothing' is not"),
+        ("numbers", None, "scoring must be 'loss'.*found None"),
+        ("numbers", 5, "scoring must be 'loss'.*found 5"),
+    ],
+)
+def test_a_score_that_does_not_suit_is_named(kind, scoring, message):
+    make, y = KINDS[kind]
+    with pytest.raises(ParameterError, match=message):
+        make(scoring=scoring, early_stopping_rounds=3, **FAST).fit(X, y)
+
+
+def test_a_misspelt_score_is_refused_where_no_rows_are_held_out():
+    with pytest.raises(ParameterError, match="scoring: 'nothing' is not"):
+        ProjectedBoostingRegressor(scoring="nothing", **FAST).fit(X, OUTPUTS)
+
+
+def test_early_stopping_refuses_a_score_of_nan():
+    def score(model, X, y):
+        return np.nan
+
+    model = ProjectedBoostingRegressor(scoring=score, **FAST)
+    model.fit(X, OUTPUTS, eval_set=(X, OUTPUTS))
+    assert np.isnan(model.validation_scores_).all()
+    with pytest.raises(DataError, match="nan after round 1, and early stopping cannot compare"):
+        model.set_params(early_stopping_rounds=3).fit(X, OUTPUTS)
+
+
+@pytest.mark.parametrize("callbacks", [None, print, "ab", [print, 3]])
+def test_callbacks_that_cannot_be_called_are_refused(callbacks):
+    with pytest.raises(ParameterTypeError, match=r"^callbacks (must be a sequence|holds 3)"):
+        ProjectedBoostingRegressor(**FAST).fit(X, OUTPUTS, callbacks=callbacks)
+
+
+def test_a_callback_may_return_the_truth_value_of_numpy():
+    model = ProjectedBoostingRegressor(**FAST)
+    model.fit(X, OUTPUTS, callbacks=(lambda own: np.float32(own.number) >= 3 for _ in range(1)))
+    assert model.n_estimators_ == 3
 
 
 def test_separate_models_of_classes_are_refused():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -31,10 +32,11 @@ from mtboost.estimators.boosting.rounds import (
     Margins,
     Round,
     Validation,
+    checked_callbacks,
     predict_margins,
     run_rounds,
 )
-from mtboost.estimators.boosting.scoring import make_score
+from mtboost.estimators.boosting.scoring import check_scoring, make_score
 from mtboost.estimators.table_estimator import TableEstimator, TableRows, core_table
 from mtboost.estimators.tree_parameters import (
     checked_depth,
@@ -118,11 +120,13 @@ class BaseBoosting(TableEstimator):
         Raises
         ------
         DataError, ParameterError, ValueError
-            Before any tree grows, if something does not fit together.
+            Before any tree grows, if something does not fit together; after the first round, if a
+            scorer cannot score the rows held out, or early stopping gets a score of NaN.
         TrainingError
             Residuals leave the range of float32.
         """
         self._check_parameters()
+        callbacks = checked_callbacks(callbacks)
         goes_on = self.warm_start and hasattr(self, "models_")
         if not goes_on:
             self._forget()
@@ -175,6 +179,7 @@ class BaseBoosting(TableEstimator):
             rounds = self.early_stopping_rounds
             check_count("early_stopping_rounds", rounds, low=1, besides="None")
         check_number("validation_fraction", self.validation_fraction, above=0.0, below=1.0)
+        check_scoring(self.scoring)
         check_verbose(self.verbose)
         check_switch("warm_start", self.warm_start)
 
@@ -185,11 +190,22 @@ class BaseBoosting(TableEstimator):
 
     def _hold_out(self, labels: Margins) -> list[npt.NDArray[np.intp]]:
         """Rows to train on, and others to validate on."""
+        n_rows = len(labels)
+        n_held_out = math.ceil(self.validation_fraction * n_rows)
+        if n_held_out == n_rows:
+            raise DataError(
+                f"validation_fraction={self.validation_fraction!r} holds out each of the rows that "
+                f"count ({n_rows}), and leaves none to train on: lower it, give more rows or an "
+                f"eval_set, or leave early_stopping_rounds out."
+            )
         classes = labels[:, 0] if self._are_classes() and not np.isnan(labels).any() else None
-        if classes is not None and np.unique(classes, return_counts=True)[1].min() < 2:
-            classes = None
+        if classes is not None:
+            counts = np.unique(classes, return_counts=True)[1]
+            # Both parts must have a row of each class to keep their shares.
+            if counts.min() < 2 or len(counts) > min(n_held_out, n_rows - n_held_out):
+                classes = None
         found: list[npt.NDArray[np.intp]] = train_test_split(
-            np.arange(len(labels)),
+            np.arange(n_rows),
             test_size=self.validation_fraction,
             random_state=self._seed % 2**32,
             stratify=classes,

@@ -144,7 +144,8 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
         Fraction of the rows held out for early stopping, unless ``fit`` gets an ``eval_set``. Rows
         of weight 0 and rows without a known label are left out first.
     scoring : str or callable, default="loss"
-        Score of the rows held out; greater is better. ``"loss"``, ``"r2"`` (mean over outputs) and
+        Score of the rows held out; greater is better. ``"loss"``, ``"r2"`` (mean over outputs; of
+        two classes or of labels, that of their probabilities) and
         ``"label_ranking_average_precision"`` ignore unknown labels; also any other name of a
         scikit-learn scorer, or a scorer ``(estimator, X, y) -> float``. With weights, a
         scorer or its metric gets those of the rows if it has a parameter ``sample_weight``.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost import _core
+from mtboost.base.checks import refuse, shown
 from mtboost.base.progress import Progress
-from mtboost.errors import TrainingError
+from mtboost.errors import DataError, ParameterTypeError, TrainingError
 from mtboost.estimators.table_estimator import CoreTable
 from mtboost.trees.growth import naming_the_round
 
@@ -150,6 +151,11 @@ class Validation:
         )
         self._n_seen = n_trees
         self.scores.append(self.score(np.hstack(self._margins)))
+        if self.early_stopping_rounds is not None and math.isnan(self.scores[-1]):
+            raise DataError(
+                f"The score of the rows held out is nan after round {n_trees}, and early stopping "
+                "cannot compare it with others: hold out more rows, or choose another scoring."
+            )
 
 
 @dataclass(frozen=True)
@@ -169,6 +175,19 @@ class Round:
     number: int
     train_loss: float
     validation_score: float | None
+
+
+def checked_callbacks(callbacks: object) -> list[Callable[[Round], object]]:
+    """Return callbacks as a list; ParameterTypeError unless all can be called."""
+    if not isinstance(callbacks, Iterable) or isinstance(callbacks, str):
+        refuse("callbacks", callbacks, "a sequence of functions", kind=ParameterTypeError)
+    found = list(callbacks)
+    for callback in found:
+        if not callable(callback):
+            raise ParameterTypeError(
+                f"callbacks holds {shown(callback)}: it must be a function that takes a round."
+            )
+    return found
 
 
 def run_rounds(
@@ -201,7 +220,7 @@ def run_rounds(
                 score = validation.scores[-1]
             current = Round(engine.models[0].n_trees, losses[-1], score)
             answers = [callback(current) for callback in callbacks]  # call all of them
-            goes_on &= not any(answer is True for answer in answers)
+            goes_on &= not any(isinstance(own, bool | np.bool_) and own for own in answers)
             progress.report(number, _reached(current, validation))
             if not goes_on:
                 break

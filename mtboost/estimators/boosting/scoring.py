@@ -13,14 +13,32 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer, label_ranking_average_precision_score, r2_score
 
 from mtboost import _core
-from mtboost.errors import DataError, ParameterError
+from mtboost.base.checks import refuse
+from mtboost.errors import DataError, ParameterError, ParameterTypeError
 
 Margins = npt.NDArray[np.float32]
 Score = Callable[[Margins], float]
+
+#: Scores by name that scikit-learn has no scorer of.
+_OWN = ("loss", "label_ranking_average_precision")
+
+
+def check_scoring(scoring: object) -> None:
+    """Raise unless a score is known by its name, or can be called."""
+    if callable(scoring) or (isinstance(scoring, str) and scoring in _OWN):
+        return
+    if not isinstance(scoring, str):
+        allowed = "'loss', another name of a score, or a scorer (estimator, X, y) -> float"
+        refuse("scoring", scoring, allowed, kind=ParameterTypeError)
+    try:
+        get_scorer(scoring)
+    except ValueError as error:
+        raise ParameterError(f"scoring: {error}") from None
 
 
 def make_score(
@@ -40,6 +58,7 @@ def make_score(
     scoring : str or callable
         ``"loss"``, ``"r2"`` or ``"label_ranking_average_precision"``, which leave unknown labels
         out, the name of another scorer of scikit-learn, or a scorer ``(estimator, X, y) -> float``.
+        R² of a logistic loss is that of the probabilities.
     estimator : object
         Makes predictions of margins (``_predict_margins``), and `y` of labels (``_decode``).
     loss : _core.OutputLoss
@@ -53,13 +72,16 @@ def make_score(
     Raises
     ------
     DataError, ParameterError
-        No label is known, the scorer is unknown, or it cannot leave labels out or weigh them.
+        No label is known, or the scorer cannot leave labels out or weigh them. The score itself
+        raises ParameterError where a scorer of scikit-learn fits neither estimator nor labels.
     """
     if np.isnan(labels).all():
         raise DataError("The rows to validate on have no known label: at least one must be known.")
     if scoring == "loss":
         return lambda margins: -loss.mean_loss(margins, labels, weights, n_threads=n_threads)
     if scoring == "r2" and loss.n_labels == loss.n_outputs:
+        if loss.name == "logistic":
+            return lambda margins: mean_r2(labels, expit(margins.astype(np.float64)), weights)
         return lambda margins: mean_r2(labels, margins, weights)
     if scoring == "label_ranking_average_precision":
         if loss.name != "logistic" or loss.n_outputs == 1:
@@ -67,10 +89,7 @@ def make_score(
                 f"scoring={scoring!r} ranks labels: it needs y to be a matrix of labels."
             )
         return lambda margins: label_ranking_average_precision(labels, margins, weights)
-    try:
-        scorer = get_scorer(scoring)
-    except ValueError as error:
-        raise ParameterError(f"scoring: {error}") from None
+    scorer = get_scorer(scoring)
     if np.isnan(labels).any():
         raise DataError(
             f"scoring={scoring!r} cannot leave unknown labels out, as 'loss', 'r2' and "
@@ -85,7 +104,20 @@ def make_score(
     options = {}
     if weights is not None and _takes_weights(scorer):
         options["sample_weight"] = weights
-    return lambda margins: float(scorer(_Predicted(estimator, margins), X, y, **options))
+    predicted = _PredictedClasses if hasattr(estimator, "predict_proba") else _Predicted
+
+    def score(margins: Margins) -> float:
+        try:
+            return float(scorer(predicted(estimator, margins), X, y, **options))
+        except (AttributeError, TypeError, ValueError) as error:
+            if callable(scoring):
+                raise
+            raise ParameterError(
+                f"scoring={scoring!r} cannot score {type(estimator).__name__} with these labels: "
+                f"{str(error).replace(predicted.__name__, 'it')}"
+            ) from None
+
+    return score
 
 
 def _takes_weights(scorer: Any) -> bool:
@@ -173,6 +205,16 @@ class _Predicted(BaseEstimator):  # type: ignore[misc]  # untyped
     def predict(self, _: Any) -> Any:
         return self.estimator._predict_margins(self.margins)
 
+    def __sklearn_tags__(self) -> Any:
+        return self.estimator.__sklearn_tags__()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class _PredictedClasses(_Predicted):
+    """The same of a classifier."""
+
     def predict_proba(self, _: Any) -> Any:
         return self.estimator._predict_proba_margins(self.margins)
 
@@ -182,9 +224,3 @@ class _Predicted(BaseEstimator):  # type: ignore[misc]  # untyped
     @property
     def classes_(self) -> Any:
         return self.estimator.classes_
-
-    def __sklearn_tags__(self) -> Any:
-        return self.estimator.__sklearn_tags__()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
