@@ -50,7 +50,8 @@ def checked_table(
     """
     X = checked_sparse(X, "X")
     is_frame = has_names(X)
-    if is_frame:  # scikit-learn checks its names only
+    # Of a frame scikit-learn checks the names only, and a mask it passes over.
+    if is_frame or isinstance(X, np.ma.MaskedArray):
         as_table(
             X if time_column is None else without_column(X, time_column), task_column=task_column
         )
@@ -69,8 +70,18 @@ def checked_table(
 
 def checked_labels(estimator: Any, y: Any, **options: Any) -> Any:
     """Check labels by scikit-learn's rules; `options` are those of its ``check_X_y``."""
+    check_not_masked(y)
     with reading_numbers("y"), _keeping_names(estimator):
         return validate_data(estimator, y=y, **options)
+
+
+def check_not_masked(y: Any) -> None:
+    """Raise DataError for a masked array, whose mask scikit-learn passes over."""
+    if isinstance(y, np.ma.MaskedArray):
+        raise DataError(
+            "y is a masked array: leave out the rows without a label, or where unknown labels are "
+            "allowed mark them by NaN, y.filled(np.nan)."
+        )
 
 
 @contextmanager
@@ -150,13 +161,19 @@ def class_codes(y: Any, classes: npt.NDArray[Any], argument: str = "y") -> npt.N
 
 def accuracy(y: Any, predicted: Any, sample_weight: Any) -> float:
     """Part of the rows that are predicted right."""
-    with reading_numbers("y or sample_weight"):
-        return float(accuracy_score(checked_sparse(y, "y"), predicted, sample_weight=sample_weight))
+    try:
+        with reading_numbers("y or sample_weight"):
+            y = checked_sparse(y, "y")
+            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+    except TypeError:  # labels that cannot be compared
+        check_classes(y)
+        raise
 
 
 def r2(y: Any, predicted: Any, sample_weight: Any) -> float:
     """Coefficient of determination, averaged over outputs."""
     with reading_numbers("y or sample_weight"):
+        y = checked_sparse(y, "y").toarray(order="C") if issparse(y) else y
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
 

@@ -77,10 +77,11 @@ class TableEstimator(SavedEstimator):
     ) -> tuple[CoreTable, npt.NDArray[np.uint32] | None, int]:
         """A table, the codes of its tasks (2**32 - 1: was not seen), and threads for it."""
         table, labels = self._split(X, task, reset=False)
+        knows_tasks = self._knows_tasks()
         codes = None
-        if self._knows_tasks():
+        if knows_tasks or labels is not None:  # labels that make no difference are checked, too
             codes = core_codes(self._tasks.encode(labels, table.shape[0], unknown="keep"))
-        return core_table(table), codes, self._n_threads(table.size)
+        return core_table(table), codes if knows_tasks else None, self._n_threads(table.size)
 
     def _knows_tasks(self) -> bool:
         """Whether predictions depend on the task."""

@@ -9,6 +9,7 @@ import pandas as pd
 import polars
 import pyarrow
 import pytest
+import scipy.sparse
 import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -192,6 +193,55 @@ def test_an_out_of_bag_score_of_no_rows_is_nan(make, tmp_path):
     for found in (model, load_model(tmp_path / "model")):
         assert np.isnan(found.oob_score_)
         assert found.predict(X).tolist() == [1] * N_ROWS
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MTExtraTreesRegressor(2),
+        ProjectedForestRegressor(2),
+        ProjectedBoostingRegressor(2),
+        PriorSamplingRegressor(2),
+        MTDecisionTreeClassifier(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_masks_are_not_passed_over(model):
+    y = (VALUES > 0).astype(float)
+    with pytest.raises(DataError, match="^X is a masked array: mark missing values by NaN"):
+        model.fit(np.ma.masked_less(X, 0), y)
+    with pytest.raises(DataError, match="^X is a masked array"):
+        model.fit(X, y).predict(np.ma.masked_less(X, 0))
+    with pytest.raises(DataError, match="^y is a masked array: leave out the rows"):
+        model.fit(X, np.ma.masked_less(y, 0.5))
+
+
+# Scores
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ProjectedForestRegressor(5, random_state=0),
+        ProjectedBoostingRegressor(5, random_state=0),
+        PriorSamplingRegressor(5, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_regressors_score_the_sparse_labels_that_fit_takes(model):
+    model.fit(X, scipy.sparse.csr_array(OUTPUTS))
+    expected = model.score(X, OUTPUTS)
+    for convert in (scipy.sparse.csr_array, scipy.sparse.csc_matrix, scipy.sparse.coo_array):
+        assert model.score(X, convert(OUTPUTS)) == expected
+
+
+@pytest.mark.parametrize(
+    "make", [MTExtraTreesClassifier, ProjectedForestClassifier, ProjectedBoostingClassifier]
+)
+def test_classifiers_do_not_score_unknown_labels(make):
+    model = make(2).fit(X, CLASSES)
+    with pytest.raises(DataError, match="^y holds labels of types 'NoneType', 'str': classes must"):
+        model.score(X, np.where(TASK == "x", None, CLASSES))
 
 
 # Warm starts

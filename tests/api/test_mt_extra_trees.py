@@ -83,6 +83,24 @@ def test_one_task_is_no_task(model, y):
 
 
 @pytest.mark.parametrize(("model", "y"), BOTH, ids=["classes", "numbers"])
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (["x"], "task has 1 labels, but X has 300 rows"),
+        ([object()] * N_ROWS, "task labels must be all int"),
+        (np.where(SHOP == "x", None, SHOP), "task has no label at row 0"),
+    ],
+    ids=["too few", "objects", "missing"],
+)
+def test_labels_of_tasks_are_checked_where_trees_know_none(model, y, task, message):
+    fitted = clone(model).fit(X, y)
+    np.testing.assert_array_equal(outputs(fitted, X, task=SHOP), outputs(fitted, X))
+    for method in (fitted.predict, fitted.apply):
+        with pytest.raises(DataError, match=message):
+            method(X, task=task)
+
+
+@pytest.mark.parametrize(("model", "y"), BOTH, ids=["classes", "numbers"])
 def test_a_task_not_seen_follows_the_mean_of_all(model, y):
     fitted = clone(model).fit(X, y, task=SHOP)
     found = outputs(fitted, X, task=np.full(N_ROWS, "new"))

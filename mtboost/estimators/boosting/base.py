@@ -23,7 +23,7 @@ from mtboost.base.arrays import FloatArray
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_count, check_number, check_switch, check_verbose
 from mtboost.base.labels import as_label_weights
-from mtboost.base.sklearn_input import reading_numbers
+from mtboost.base.sklearn_input import check_not_masked, reading_numbers
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError
@@ -366,6 +366,7 @@ class BaseBoosting(TableEstimator):
             raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
+        check_not_masked(y)
         with reading_numbers("y"):
             checked: npt.NDArray[Any] = check_array(
                 checked_sparse(y, "y").toarray() if scipy.sparse.issparse(y) else y,

@@ -88,8 +88,7 @@ class _MTExtraTrees(BaseForest):
         Raises
         ------
         DataError, ValueError
-            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
-            listed).
+            Columns are not those of ``fit``, or the task is missing.
         """
         return self._leaves(X, task)
 
@@ -272,8 +271,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         Raises
         ------
         DataError, ValueError
-            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
-            listed).
+            Columns are not those of ``fit``, or the task is missing.
         """
         most_probable = self.predict_proba(X, task=task).argmax(axis=1)
         classes: npt.NDArray[Any] = self.classes_[most_probable]

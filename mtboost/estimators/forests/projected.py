@@ -411,7 +411,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
         ----------
         X : table of shape (n_rows, n_features)
             Columns as in ``fit``.
-        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+        y : array-like or SciPy sparse matrix of shape (n_rows,) or (n_rows, n_outputs)
             True numbers.
         sample_weight : array-like of shape (n_rows,), optional
             Row weights >= 0.
