@@ -102,6 +102,16 @@ def not_all_zero(weights: FloatArray, argument: str) -> FloatArray:
     return weights
 
 
+def check_sum_of_weights(weights: FloatArray, argument: str) -> None:
+    """Raise DataError where the weights of all rows add up to more than float32 can store."""
+    total = weights.sum(dtype=np.float64)
+    if total > np.finfo(np.float32).max:
+        raise DataError(
+            f"{argument} adds up to {total:g}, more than the float32 in which trees store the "
+            f"weight of their nodes: divide it by a constant, which changes no tree."
+        )
+
+
 def check_magnitude(
     labels: npt.NDArray[Any], most: float, *, may_be_missing: bool = False, argument: str = "y"
 ) -> None:

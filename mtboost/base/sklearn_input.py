@@ -75,6 +75,13 @@ def checked_labels(estimator: Any, y: Any, **options: Any) -> Any:
         return validate_data(estimator, y=y, **options)
 
 
+def mixed_as_objects(y: Any) -> Any:
+    """Return a list of text beside other labels as an array; NumPy would make text of them all."""
+    if isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) == 2:
+        return np.array(y, dtype=object)
+    return y
+
+
 def check_not_masked(y: Any) -> None:
     """Raise DataError for a masked array, whose mask scikit-learn passes over."""
     if isinstance(y, np.ma.MaskedArray):

@@ -118,7 +118,7 @@ def _of_sklearn(
     if importance_type == "gain":
         return own_names, read_importances(model.feature_importances_, argument)[1]
     members = np.ravel(getattr(model, "estimators_", model)).tolist()
-    if not all(hasattr(member, "tree_") for member in members):
+    if not all(hasattr(getattr(member, "tree_", None), "children_left") for member in members):
         raise UnsupportedError(
             f"{argument} is a {type(model).__name__}, whose trees do not store the impurity of "
             "their nodes: use importance_type='gain'."

@@ -95,8 +95,8 @@ def feature_shares(
     else:
         if feature_names is None:
             raise DataError(
-                "prior has names, but the columns have none: pass feature_names= with the table, "
-                "or a prior by position."
+                "prior has names, but the columns have none: give them names, for example in a "
+                "DataFrame, or a prior by position."
             )
         by_name = dict(zip(names, values, strict=True))
         is_known = np.array([name in by_name for name in feature_names])

@@ -71,12 +71,18 @@ def make_projection(
     return _core.ForestProjection(projection, n_components=count, is_shared=bool(is_shared))
 
 
-def check_projection(projection: Projection, n_components: NComponents) -> None:
-    """Raise ParameterError for what is wrong whatever the number of outputs."""
+def check_projection(
+    projection: Projection | str, n_components: NComponents, *, besides: tuple[str, ...] = ()
+) -> None:
+    """Raise ParameterError for what is wrong whatever the number of outputs.
+
+    `besides` are names that the caller knows beside those of this module.
+    """
     count_components(n_components, 1)
     if isinstance(projection, str):
-        besides = "None, a matrix of shape (n_components, n_outputs)"
-        check_choice("projection", projection, _KINDS, besides=besides)
+        known = dict.fromkeys((*_KINDS, *besides))
+        others = "None, a matrix of shape (n_components, n_outputs)"
+        check_choice("projection", projection, known, besides=others)
 
 
 def count_components(n_components: NComponents, n_outputs: int) -> int:

@@ -249,3 +249,10 @@ def test_a_model_without_importances_is_refused_by_its_place():
     booster = xgboost.train({"booster": "gblinear", "verbosity": 0}, xgboost.DMatrix(X, Y), 2)
     with pytest.raises(UnsupportedError, match=r"problems\['linear'\] is linear"):
         feature_prior({"linear": booster})
+
+
+@pytest.mark.parametrize("make", [mtboost.MTDecisionTreeClassifier, mtboost.MTAdaBoostClassifier])
+def test_trees_of_several_tasks_have_no_impurity(make):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    with pytest.raises(UnsupportedError, match=r"problems\[0\] is a .* do not store the impurity"):
+        feature_prior([make().fit(X, X[:, 0] > 0)], importance_type="impurity")

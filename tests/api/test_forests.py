@@ -216,6 +216,17 @@ def test_masks_are_not_passed_over(model):
         model.fit(X, np.ma.masked_less(y, 0.5))
 
 
+@pytest.mark.parametrize(
+    "model",
+    [*(model for model, _ in WITH_TASKS.values()), *(model for model, _ in WITHOUT_TASKS.values())],
+    ids=[*WITH_TASKS, *WITHOUT_TASKS],
+)
+def test_weights_whose_sum_is_too_large_are_refused(model):
+    y = LABELS if isinstance(model, ProjectedBoostingClassifier) else VALUES > 0
+    with pytest.raises(DataError, match=r"^sample_weight adds up to 6e\+40, more than the float32"):
+        model.fit(X, y, sample_weight=np.full(N_ROWS, 2e38))
+
+
 # Scores
 
 
@@ -441,6 +452,11 @@ WRONG = {
         ({"loss": "squared"}, "loss must be .*found 'squared'"),
         ({"huber_delta": 0.0}, "huber_delta must be .*found 0.0"),
         ({"projection": "gauss"}, "projection must be .*found 'gauss'"),
+        ({"projection": "varianc"}, "found 'varianc'. Did you mean 'variance'"),
+        (
+            {"strategy": "gbrt-rpo", "projection": None},
+            "projection is None, all 8 outputs, but strategy='gbrt-rpo' has one component",
+        ),
         ({"projection": np.ones((2, 5))}, r"projection has shape \(2, 5\)"),
         *CONTRADICTIONS,
         (

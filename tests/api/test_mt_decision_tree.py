@@ -89,6 +89,25 @@ def test_labels_of_the_tasks_may_differ_in_type(model):
 
 
 @both
+@pytest.mark.parametrize("one", [1.0, np.uint8(1), np.float32(1)], ids=repr)
+def test_numbers_that_are_equal_are_one_class_in_an_array_of_objects(model, one):
+    y = np.array([1 if folder == "work" else 0 for folder in FOLDER], dtype=object)
+    expected = clone(model).fit(X, y.astype(int), task=INBOX)
+    y[::3] = [one if label else 0 for label in y[::3]]
+    fitted = clone(model).fit(X, y, task=INBOX)
+    assert fitted.classes_.tolist() == [0, 1]
+    assert fitted.predict(X, task=INBOX).tolist() == expected.predict(X, task=INBOX).tolist()
+
+
+@both
+def test_labels_in_a_list_keep_their_types(model):
+    y = [folder if inbox == "x" else 7 for folder, inbox in zip(FOLDER, INBOX, strict=True)]
+    fitted = clone(model).fit(X, y, task=INBOX)
+    assert fitted.classes_.tolist() == [7, "family", "money", "work"]
+    assert fitted.score(X, y, task=INBOX) > 0.9
+
+
+@both
 def test_a_task_with_one_class_is_known_from_the_start(model):
     model = clone(model).fit(X, np.where(INBOX == "x", FOLDER, "spam"), task=INBOX)
     assert set(model.predict(X[:9], task=["y"] * 9)) == {"spam"}

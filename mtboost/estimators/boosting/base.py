@@ -22,7 +22,7 @@ from mtboost.base.archive import require
 from mtboost.base.arrays import FloatArray
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_count, check_number, check_switch, check_verbose
-from mtboost.base.labels import as_label_weights
+from mtboost.base.labels import as_label_weights, check_sum_of_weights
 from mtboost.base.sklearn_input import check_not_masked, reading_numbers
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.user_warnings import warn_user
@@ -137,6 +137,7 @@ class BaseBoosting(TableEstimator):
         weights = None
         if sample_weight is not None:
             weights = as_label_weights(sample_weight, labels.shape, argument="sample_weight")
+            check_sum_of_weights(weights, "sample_weight")
         if not goes_on:
             self._seed = seed_of(self.random_state)
         held_out = None if eval_set is None else self._read_eval_set(eval_set)

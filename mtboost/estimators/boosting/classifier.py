@@ -16,7 +16,13 @@ from sklearn.utils import column_or_1d
 from mtboost import _core
 from mtboost.base.arrays import FloatArray, as_array
 from mtboost.base.several_labels import values_and_known
-from mtboost.base.sklearn_input import accuracy, class_codes, encode_classes, reading_numbers
+from mtboost.base.sklearn_input import (
+    accuracy,
+    class_codes,
+    encode_classes,
+    mixed_as_objects,
+    reading_numbers,
+)
 from mtboost.errors import DataError
 from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
@@ -183,9 +189,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
 
     def _read_labels(self, y: Any, *, reset: bool) -> Margins:
         is_sparse = scipy.sparse.issparse(y)
-        if isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) == 2:
-            y = np.array(y, dtype=object)  # NumPy would make the text "nan" of NaN
-        y = self._checked(y, None)
+        y = self._checked(mixed_as_objects(y), None)
         has_indicators = is_sparse or (y.ndim == 2 and y.shape[1] > 1)
         if not reset and has_indicators != self._has_indicators:
             raise DataError("y must hold classes, or labels, as it did in fit.")

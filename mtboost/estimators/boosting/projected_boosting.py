@@ -48,10 +48,7 @@ class BaseProjectedBoosting(BaseBoosting):
         super()._check_parameters()
         check_number("colsample_bytree", self.colsample_bytree, above=0.0, high=1.0)
         check_switch("shared", self.shared)
-        if self._residual_kind() is None:
-            check_projection(cast(Projection, self.projection), self.n_components)
-        else:
-            count_components(self.n_components, 1)
+        check_projection(self.projection, self.n_components, besides=tuple(_OF_RESIDUALS))
         if self.strategy == "gbrt-rpo" and self.n_components not in ("log", 1):
             raise ParameterError(
                 f"n_components is {self.n_components!r}, but strategy='gbrt-rpo' has one: leave it "
@@ -105,6 +102,11 @@ class BaseProjectedBoosting(BaseBoosting):
         kind = self._residual_kind()
         if kind is None:
             given = cast(Projection, self.projection)
+            if self.strategy == "gbrt-rpo" and given is None:
+                raise ParameterError(
+                    f"projection is None, all {loss.n_outputs} outputs, but strategy='gbrt-rpo' "
+                    f"has one component: choose a projection, or use 'gbmort'."
+                )
             n_rows = 1 if isinstance(given, str) else len(np.atleast_1d(cast(Any, given)))
             if self.strategy == "gbrt-rpo" and n_rows > 1:
                 raise ParameterError(

@@ -26,7 +26,7 @@ from mtboost.base.checks import (
     is_number,
     listed,
 )
-from mtboost.base.labels import as_float64_weights
+from mtboost.base.labels import as_float64_weights, check_sum_of_weights
 from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskSet
 from mtboost.base.user_warnings import warn_user
@@ -126,6 +126,7 @@ class BaseForest(TableEstimator):
         if sample_weight is not None:
             n_rows = table.shape[0]
             weights = as_float64_weights(sample_weight, n_rows, argument="sample_weight")
+            check_sum_of_weights(weights, "sample_weight")
         every = check_verbose(self.verbose)
         if goes_on:
             self._check_goes_on(labels, tasks)

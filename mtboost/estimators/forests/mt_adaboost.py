@@ -132,8 +132,8 @@ class MTAdaBoostClassifier(MTTreeEstimator):
             numbers; NaN means missing. A sparse matrix gives the tree of the dense table, at the
             cost of its values that are not 0.
         y : array-like of shape (n_rows,)
-            Labels of any type. Each task has the classes that its own rows have; in an array of
-            objects the labels of one task may be str and those of another int.
+            Labels of any type. Each task has the classes that its own rows have; in a list or an
+            array of objects the labels of one task may be str and those of another int.
         task : array-like of shape (n_rows,), optional
             Task of each row, int or str, unless the parameter ``task`` names a column of `X`.
             Without both there is a single task.

@@ -19,8 +19,8 @@ from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array, as_array
 from mtboost.base.checks import check_choice, check_number, did_you_mean, listed
-from mtboost.base.labels import as_float64_weights
-from mtboost.base.sklearn_input import checked_labels, reading_numbers
+from mtboost.base.labels import as_float64_weights, check_sum_of_weights
+from mtboost.base.sklearn_input import checked_labels, mixed_as_objects, reading_numbers
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError
 from mtboost.estimators.forests.drawn_tree import DrawnTree, feature_names, importances
@@ -70,13 +70,14 @@ class MTTreeEstimator(
 
     def _learn(self, X: Any, y: Any, task: Any, sample_weight: Any) -> _TrainingRows:
         """Check everything, and remember names; what trees need to grow."""
-        y = checked_labels(self, y)
+        y = checked_labels(self, mixed_as_objects(y))
         table, tasks = self._read(X, task, reset=True)
         check_consistent_length(table, y)
         n_rows, n_features = table.shape
         weights = np.ones(n_rows)
         if sample_weight is not None:
             weights = as_float64_weights(sample_weight, n_rows, argument="sample_weight")
+            check_sum_of_weights(weights, "sample_weight")
         params = _core.MTTreeParams(
             criterion=check_choice("criterion", self.criterion, get_args(Criterion)),
             purity=check_number("purity", self.purity, above=0.0, high=1.0),
@@ -178,7 +179,7 @@ class MTTreeEstimator(
         predicted = self.predict(X, task=task)
         check_consistent_length(predicted, y, sample_weight)
         with reading_numbers("y"):
-            is_right = predicted == column_or_1d(y)
+            is_right = predicted == column_or_1d(mixed_as_objects(y))
         if sample_weight is None:
             return float(is_right.mean())
         weights = as_float64_weights(sample_weight, len(predicted), argument="sample_weight")
@@ -320,8 +321,8 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
             numbers; NaN means missing. A sparse matrix gives the tree of the dense table, at the
             cost of its values that are not 0.
         y : array-like of shape (n_rows,)
-            Labels of any type. Each task has the classes that its own rows have; in an array of
-            objects the labels of one task may be str and those of another int.
+            Labels of any type. Each task has the classes that its own rows have; in a list or an
+            array of objects the labels of one task may be str and those of another int.
         task : array-like of shape (n_rows,), optional
             Task of each row, int or str, unless the parameter ``task`` names a column of `X`.
             Without both there is a single task.

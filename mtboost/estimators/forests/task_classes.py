@@ -79,13 +79,19 @@ class TaskClasses:
         return dict(zip(names, parts, strict=True))
 
 
+def _kind(label: Any) -> str:
+    """Kind of a label's type; of all numbers the same, so that 1 and 1.0 are one class."""
+    kind = np.asarray(label).dtype.kind
+    return "f" if kind in "iu" else kind
+
+
 def _encode(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """All labels, and the position of each row's among them."""
     if y.dtype != object:
         check_classes(y)
         encoder = LabelEncoder().fit(y)
         return encoder.classes_, encoder.transform(y)
-    kinds = np.array([np.asarray(label).dtype.kind for label in y])
+    kinds = np.array([_kind(label) for label in y])
     codes = np.empty(len(y), np.int64)
     classes: list[Any] = []
     for kind in sorted(set(kinds.tolist()), key=str.lower):  # numbers before text
