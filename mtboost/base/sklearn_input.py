@@ -118,6 +118,20 @@ def check_classes(y: Any) -> None:
         ) from None
 
 
+def check_indicators(y: Any) -> None:
+    """Raise DataError unless a matrix of labels, dense or sparse, holds 0 and 1 alone.
+
+    scikit-learn calls any two values indicators, such as -1 and 1.
+    """
+    values = y.data if issparse(y) else np.asarray(y)
+    is_indicator = (values == 0) | (values == 1)
+    if not is_indicator.all():
+        raise DataError(
+            f"y holds {shown(values[~is_indicator].flat[0])}: labels in several columns must be 0 "
+            f"or 1. Classes go in one column."
+        )
+
+
 def encode_classes(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """Sorted classes, and the number of each label; DataError where labels are no classes."""
     check_classes(y)
@@ -171,6 +185,8 @@ def accuracy(y: Any, predicted: Any, sample_weight: Any) -> float:
     try:
         with reading_numbers("y or sample_weight"):
             y = checked_sparse(y, "y")
+            if issparse(y) and y.shape[1] == 1:  # scikit-learn takes no single label
+                y, predicted = (own.toarray() if issparse(own) else own for own in (y, predicted))
             return float(accuracy_score(y, predicted, sample_weight=sample_weight))
     except TypeError:  # labels that cannot be compared
         check_classes(y)

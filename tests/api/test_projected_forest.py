@@ -11,7 +11,12 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.metrics import label_ranking_average_precision_score
 
-from mtboost import ProjectedForestClassifier, ProjectedForestRegressor
+from mtboost import (
+    ProjectedBoostingClassifier,
+    ProjectedForestClassifier,
+    ProjectedForestRegressor,
+    compress,
+)
 from mtboost.errors import DataError
 from mtboost.estimators.forests.projected import _principal_components
 
@@ -104,6 +109,37 @@ def test_outputs_that_do_not_vary_have_principal_components_too(n_outputs):
             found = _principal_components(given, 2)
             assert found.shape == (min(2, max(len(y) - 1, 1)), n_outputs)
             assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_array, scipy.sparse.csc_matrix])
+@pytest.mark.parametrize(("values", "found"), [(LABELS * 2 - 1, -1), (LABELS * 2, 2)])
+def test_labels_are_0_or_1(convert, values, found):
+    message = f"^y (holds {found}: labels in several columns must be 0|has several columns of cl)"
+    with pytest.raises(DataError, match=message):
+        ProjectedForestClassifier(2).fit(X, convert(values))
+
+
+def test_a_forest_is_compressed_for_labels_of_0_or_1():
+    forest = ProjectedForestClassifier(2, random_state=0).fit(X, LABELS)
+    with pytest.raises(DataError, match="^y holds -1: labels in several columns must be 0 or 1"):
+        compress(forest, X, LABELS * 2 - 1, n_steps=2)
+
+
+@pytest.mark.parametrize("make", [ProjectedForestClassifier, ProjectedBoostingClassifier])
+def test_a_sparse_column_is_one_label(make):
+    column = scipy.sparse.csr_array(LABELS[:, :1])
+    model = make(5, random_state=0).fit(X, column)
+    assert model.predict_proba(X).shape == (400, 1)
+    assert scipy.sparse.issparse(model.predict(X))
+    right = model.predict(X).toarray() == LABELS[:, :1]
+    assert model.score(X, column) == right.mean() > 0.8
+
+
+def test_a_sparse_column_has_an_out_of_bag_score():
+    column = scipy.sparse.csr_array(LABELS[:, :1])
+    model = ProjectedForestClassifier(oob_score=True, **FAST).fit(X, column)
+    vector = ProjectedForestClassifier(oob_score=True, **FAST).fit(X, LABELS[:, 0])
+    assert model.oob_score_ == pytest.approx(vector.oob_score_, abs=0.05)
 
 
 @pytest.mark.parametrize("projection", PROJECTIONS)

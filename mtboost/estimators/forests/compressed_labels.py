@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.labels import check_magnitude
-from mtboost.base.sklearn_input import check_classes, reading_numbers
+from mtboost.base.sklearn_input import check_classes, check_indicators, reading_numbers
 from mtboost.estimators.forests.base import LARGEST_LABEL, BaseForest
 
 
@@ -91,6 +91,8 @@ class Labels:
         check_classes(y)
         table = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         is_matrix = may_be_matrix and type_of_target(table) == "multilabel-indicator"
+        if is_matrix:
+            check_indicators(table)
         classes, indicators = [], []
         for column in table.reshape(len(table), -1).T:
             known, codes = np.unique(column, return_inverse=True)

@@ -11,7 +11,7 @@ import scipy.linalg
 import scipy.sparse
 from scipy.sparse.linalg import LinearOperator, svds
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import r2_score
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
@@ -24,6 +24,7 @@ from mtboost.base.sklearn_input import (
     accuracy,
     as_numbers,
     check_classes,
+    check_indicators,
     checked_labels,
     encode_classes,
     r2,
@@ -314,8 +315,10 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         else:
             y = checked_labels(self, y, multi_output=True)
         check_classes(y)
-        has_indicators = type_of_target(y) == "multilabel-indicator"
+        is_label = is_sparse and y.shape[1] == 1
+        has_indicators = is_label or type_of_target(y) == "multilabel-indicator"
         if has_indicators:
+            check_indicators(y)
             labels = _sparse_labels(y)
             classes = np.arange(y.shape[1])
             labels.pop("label_values")  # all 1
@@ -342,7 +345,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         return outputs
 
     def _score_out_of_bag(self, predicted: Float64Array, y: Any) -> float:
-        return float(accuracy_score(y, self._decide(predicted)))
+        return accuracy(y, self._decide(predicted), None)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
