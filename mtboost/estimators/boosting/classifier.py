@@ -51,7 +51,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
 
         Returns
         -------
-        ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
+        ndarray of float32, shape (n_rows,) or (n_rows, n_classes)
             Those of several classes are defined up to a constant of the row.
 
         Raises
@@ -71,7 +71,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
 
         Yields
         ------
-        ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
+        ndarray of float32, shape (n_rows,) or (n_rows, n_classes)
             Margins of the first tree, the first two, and so on.
 
         Raises
@@ -151,7 +151,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         X : table of shape (n_rows, n_features)
             Columns as in ``fit``.
         y : array-like or sparse matrix of shape (n_rows,) or (n_rows, n_labels)
-            True classes, or indicator matrix of labels.
+            True classes, or indicator matrix of labels, none of them unknown.
         sample_weight : array-like of shape (n_rows,), optional
             Row weights >= 0.
 

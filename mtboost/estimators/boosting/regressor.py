@@ -62,7 +62,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
         X : table of shape (n_rows, n_features)
             Columns as in ``fit``.
         y : array-like or SciPy sparse matrix of shape (n_rows,) or (n_rows, n_outputs)
-            True numbers.
+            True numbers, none of them unknown.
         sample_weight : array-like of shape (n_rows,), optional
             Row weights >= 0.
 
