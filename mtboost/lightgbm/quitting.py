@@ -13,7 +13,6 @@ import numpy as np
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.docstrings import shares_docstring_of
-from mtboost.base.tasks import as_tasks
 from mtboost.errors import DataError, TrainingError, UnsupportedError
 from mtboost.lightgbm.library import (
     Callback,
@@ -67,8 +66,9 @@ class TaskQuitting(TaskWatch, Callback):
     Raises
     ------
     DataError
-        During training: `valid` is not among its data sets, has no labels, or `task` has another
-        length.
+        During training: `valid` is not among its data sets, or `task` has another length.
+    ParameterError
+        During training: it has another objective than `objective`.
     UnsupportedError
         During training: it is ``lightgbm.cv``, several tasks are watched that nobody can leave out,
         or later rounds change the trees of earlier ones (``boosting="dart"`` and ``"rf"``).
@@ -152,8 +152,8 @@ class TaskQuitting(TaskWatch, Callback):
                 "rounds change what the trees of earlier rounds add. Use boosting='gbdt'."
             )
         self._data = _data_of(model, self._valid)
-        valid_tasks = as_tasks(self._valid_task, self._data.num_data())
         growth = growth_of(model)
+        valid_tasks = self._tasks_of_valid(growth, self._data.num_data())
         if growth is not None:
             growth.know_tasks(self._data, valid_tasks)
         elif self._task_objective is not None:

@@ -43,6 +43,8 @@ def metric_of_tasks(
         if own is None:
             return []
         labels, weights = labels_and_weights(matrix)
+        if own.n_rows and not len(labels):
+            raise DataError("task_metric evaluates a data set without labels: give it label=.")
         if own.n_rows != len(labels):
             raise DataError(
                 f"task_metric was given {own.n_rows} tasks for a data set of {len(labels)} rows: "

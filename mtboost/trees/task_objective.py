@@ -17,7 +17,7 @@ from mtboost.base.checks import check_type, did_you_mean
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.base.threads import default_n_threads
-from mtboost.errors import DataError, UnsupportedError
+from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.trees.losses import (
     Loss,
     RowGroups,
@@ -44,8 +44,10 @@ class BaseTaskObjective(ABC):
     """Common part of the objectives for XGBoost and LightGBM, whose docstrings have the rest."""
 
     _margin_type: ClassVar[type[np.floating[Any]]]
+    _was_called = False
     _is_in_field = False  # whether the matrices have the tasks, perhaps those of several workers
     _known_options: ClassVar[Collection[str]]  # parameters of losses
+    _how_to_train: ClassVar[str]  # part of a message: how the library is given an objective
     _refusal: ClassVar[str]  # end of a message: what to use for a loss that refits leaves
 
     def __init__(
@@ -102,6 +104,14 @@ class BaseTaskObjective(ABC):
         """
         self._is_active[self.tasks.code(task)] = False
 
+    def check_trained_with(self) -> None:
+        """Raise if no training has asked for gradients: no task could quit it."""
+        if not self._was_called:
+            raise ParameterError(
+                "objective of TaskQuitting is not what the booster is trained with, so that no "
+                f"task could quit: {self._how_to_train}, or leave objective out."
+            )
+
     def __deepcopy__(self, memo: Any) -> BaseTaskObjective:
         return self  # libraries copy parameters; a copy would not learn which tasks have quit
 
@@ -130,6 +140,7 @@ class BaseTaskObjective(ABC):
         ``data`` is the training matrix, or labels and weights; the rest is what a function of the
         user's is called with.
         """
+        self._was_called = True
         margins = np.asarray(margins, self._margin_type)
         if not len(margins) and not self._is_in_field:
             raise DataError("The training matrix has no rows: pass one with at least one row.")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checks import check_count, check_number, check_type, check_verbose
+from mtboost.base.checks import check_count, check_number, check_type, check_verbose, listed
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.errors import DataError, UnsupportedError
@@ -81,7 +81,7 @@ class TaskWatch(abc.ABC):
         logger: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__()
-        self.metric = None if metric is None else get_metric(metric)
+        self.metric = self._given_metric = None if metric is None else get_metric(metric)
         self._early_stopping_rounds = check_early_stopping_rounds(early_stopping_rounds)
         self._min_delta = check_min_delta(min_delta)
         self._period = check_verbose(verbose)
@@ -159,6 +159,18 @@ class TaskWatch(abc.ABC):
             self._task_objective.start()
         self._has_quit = False
 
+    def _tasks_of_valid(self, growth: TaskGrowth | None, n_rows: int) -> TaskSet:
+        """Return the tasks of the validation rows, which may be left out for a single task."""
+        trained = self._task_objective if growth is None else growth
+        tasks = None if trained is None else trained.tasks
+        found = as_tasks(self._valid_task, n_rows)
+        if self._valid_task is None and tasks is not None and tasks.names != found.names:
+            raise DataError(
+                "TaskQuitting was given no tasks of its validation rows, but the training rows "
+                f"have {listed(tasks.names, 'task')}: give it task=, one label per row."
+            )
+        return found
+
     def _begin(self, growth: TaskGrowth | None, valid_tasks: TaskSet, objective: object) -> object:
         """Begin anew, and return the objective whose margins the model has.
 
@@ -182,6 +194,9 @@ class TaskWatch(abc.ABC):
                 f"objective=TaskObjective(...): stock {self._library} cannot leave out the rows of "
                 "a task."
             )
+        if growth is None and self._task_objective is not None:
+            self._task_objective.check_trained_with()
+        self.metric = self._given_metric
         codes = [tasks.code(name) for name in valid_tasks.names]
         self._tasks = tasks
         self._codes = np.array(codes, np.int32)[valid_tasks.codes]

@@ -85,6 +85,7 @@ class TaskObjective(BaseTaskObjective):
 
     _margin_type = np.float32
     _known_options = (*LOSS_OPTIONS, "quantile_alpha")
+    _how_to_train = "give it to xgboost.train as obj=, too"
     _refusal = "XGBoost does for its own objective only: use 'reg:pseudohubererror', or TaskSplit"
     _check_library = staticmethod(check_version)
 

@@ -13,7 +13,7 @@ import xgboost
 from mtboost.base.checks import check_type, listed
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.tasks import TaskName, as_tasks
-from mtboost.errors import DataError
+from mtboost.errors import DataError, UnsupportedError
 from mtboost.metrics.built_in import default_metric
 from mtboost.trees.growth import growth_of
 from mtboost.trees.losses import inverse_link
@@ -25,7 +25,7 @@ from mtboost.xgboost.growth import XgboostGrowth
 from mtboost.xgboost.library import check_one_machine
 from mtboost.xgboost.matrix_fields import labels_and_weights, queries_of
 from mtboost.xgboost.objective import TaskObjective
-from mtboost.xgboost.objective_settings import read_objective
+from mtboost.xgboost.objective_settings import OF_TIMES, read_objective
 from mtboost.xgboost.task_field import (
     INSTEAD,
     TASK_FIELD,
@@ -37,6 +37,8 @@ from mtboost.xgboost.worker_metrics import WorkerMetric
 
 # Attribute of a booster with the rounds of each task.
 _ATTRIBUTE = "mtboost_quit_round"
+# Parameters of objectives that their default metrics have, too.
+_OF_METRICS = ("tweedie_variance_power", "huber_slope", *OF_TIMES)
 
 
 @shares_docstring_of(TaskWatch, sections=["References"])
@@ -68,10 +70,13 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
     TypeError
         `valid` is neither a DMatrix nor a name, or `objective` not a TaskObjective.
     DataError
-        There is not one task per validation row, or ``evals`` has no matrix of that name.
+        There is not one task per validation row, or ``evals`` has no matrix of that name. During
+        training: the validation rows have no labels.
+    ParameterError
+        During training: it has another objective than `objective`.
     UnsupportedError
-        When training begins: several tasks without :class:`TaskSplit` or `objective`, or training
-        on several machines with labels of rows as tasks.
+        When training begins: several tasks without :class:`TaskSplit` or `objective`, training on
+        several machines with labels of rows as tasks, or ``xgboost.cv``.
 
     Examples
     --------
@@ -114,6 +119,11 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         return super()._progress(round_label) + "\n"
 
     def before_training(self, model: Any) -> Any:
+        if not isinstance(model, xgboost.Booster):
+            raise UnsupportedError(
+                "TaskQuitting cannot be used in xgboost.cv, where a task would quit each fold in "
+                "another round: train each fold with xgboost.train."
+            )
         if not self._is_in_field:
             check_one_machine("TaskQuitting", INSTEAD)
         self._workers = Workers.of_this_thread()
@@ -155,7 +165,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
             check_no_bounds("TaskQuitting", read_objective(model).name)
             self._valid_tasks = tasks_in_field("TaskQuitting", matrix, self._workers)
         else:
-            self._valid_tasks = as_tasks(self._valid_task, matrix.num_row())
+            self._valid_tasks = self._tasks_of_valid(growth, matrix.num_row())
         if isinstance(growth, XgboostGrowth) and not growth.reads_tasks:
             growth.know_tasks(matrix, self._valid_tasks)
 
@@ -166,12 +176,15 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
             found = read_objective(model)
             self._objective = self._begin(growth, self._valid_tasks, found.name)
             if self.metric is None:
+                options = found.options
+                if growth is None and self._task_objective is not None:
+                    options = dict(self._task_objective.options)
                 self.metric = default_metric(
                     str(self._objective),
-                    quantile_alpha=found.options.get("quantile_alpha", ()),
-                    n_ranked=found.options.get("lambdarank_num_pair_per_sample", 32),
-                    exp_gain=found.options.get("ndcg_exp_gain", True),
-                    **{k: v for k, v in found.options.items() if k.startswith("aft_loss_")},
+                    quantile_alpha=options.get("quantile_alpha", ()),
+                    n_ranked=options.get("lambdarank_num_pair_per_sample", 32),
+                    exp_gain=options.get("ndcg_exp_gain", True),
+                    **{name: value for name, value in options.items() if name in _OF_METRICS},
                 )
             self._read_rows()
             self._evaluate(0, _start_margins(model, matrix))
@@ -217,6 +230,8 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
         assert self._tasks is not None
         assert self._matrix is not None
         self._labels, self._weights = labels_and_weights(self._matrix, self._objective)
+        if self._matrix.num_row() and not self._labels.size:
+            raise DataError("The validation matrix of TaskQuitting has no labels: give it label=.")
         self._queries = queries_of(self._matrix)
         if self._workers is not None:
             rows = self._labels, self._weights, self._codes, self._tasks.n_tasks
