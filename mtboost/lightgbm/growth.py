@@ -60,7 +60,8 @@ class LightgbmGrowth(TaskGrowth):
         self._check_levels(self.settings.grow.max_depth, ", and num_leaves to 2**max_depth")
         self._n_outputs = self.settings.n_outputs
         self._texts = list(assemble.read_document(stock).trees)
-        self.pooled.values.extend(TaskValues.none() for _ in self._texts)
+        for _ in self._texts:
+            self._keep_values(np.empty(0), TaskValues.none())
         # A tree with its values, or what a tree of one leaf adds to the margins.
         self._trees: list[tuple[_core.Tree, Float64Array, TaskValues] | float] = []
         self._start_scores = np.zeros(self._n_outputs)
@@ -139,7 +140,7 @@ class LightgbmGrowth(TaskGrowth):
                 n_rows = len(self._labels) if is_first or library.version() >= (4, 6) else None
                 tree = constant_tree(start[output] + late[output], n_rows)
                 self._trees.append(late[output])
-                self.pooled.values.append(TaskValues.none())
+                self._keep_values(tree.leaf_value, TaskValues.none())
                 updated[:, output] += late[output]
             else:
                 grown_tree, arrays, leaves = of_output
@@ -150,7 +151,8 @@ class LightgbmGrowth(TaskGrowth):
                     )
                 tree = self._in_lightgbms_order(arrays, start[output])
                 self._trees.append((grown_tree, arrays["value"], values))
-                self.pooled.values.append(_in_leaf_order(arrays, values, start[output]))
+                in_order = _in_leaf_order(arrays, values, start[output])
+                self._keep_values(tree.leaf_value, in_order)
                 self._add_tree(arrays["value"], values, leaves, data, updated, output=output)
             self._texts.append(tree_text(tree))
         self._margins[data] = (len(self._trees), updated)

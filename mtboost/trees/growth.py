@@ -73,6 +73,8 @@ class TaskGrowth(abc.ABC):
         self._options = options
         self._task_column = task_column
         self.pooled = PooledTrees(cast(Pooling, options.pooling))
+        #: For each tree, :meth:`TaskValues.checksum` of its pooled values.
+        self.checksums: list[int] = []
         self._knows_tasks = options.make_score() is not None
         self._codes: weakref.WeakKeyDictionary[Any, npt.NDArray[np.int32]] = (
             weakref.WeakKeyDictionary()
@@ -152,6 +154,11 @@ class TaskGrowth(abc.ABC):
         if self.tasks is not None:
             codes = np.array([self.tasks.code(name) for name in tasks.names], np.int32)
             self._codes[data] = codes[tasks.codes]
+
+    def _keep_values(self, pooled: npt.NDArray[Any], values: TaskValues) -> None:
+        """Keep the leaf values of single tasks in the next tree, whose pooled values are given."""
+        self.pooled.values.append(values)
+        self.checksums.append(values.checksum(pooled))
 
     def _leaf_values(
         self,

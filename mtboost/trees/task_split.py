@@ -106,6 +106,7 @@ class BaseTaskSplit(abc.ABC):
         self._valid_tasks = self._tasks_of_matrices("valid_tasks", valid_tasks)
         #: Leaf values of single tasks in the trees of the last training.
         self.pooled = PooledTrees()
+        self._checksums: Sequence[int | None] = []  # of these trees; None: not known
 
     def _tasks_of_rows(self, task: Any) -> TaskSet:
         return as_tasks(task)
@@ -114,7 +115,7 @@ class BaseTaskSplit(abc.ABC):
         """Register what grows the trees of a training."""
         for data, tasks in self._valid_tasks:
             growth.know_tasks(data, tasks)
-        self.pooled = growth.pooled
+        self.pooled, self._checksums = growth.pooled, growth.checksums
 
     def _of_task(self, document: Document, task: TaskName) -> Document:
         """Return the trees with a task's own leaf values."""
@@ -122,10 +123,11 @@ class BaseTaskSplit(abc.ABC):
         leaf_values = document.leaf_values()
         of_tasks = self.pooled.values
         has_more = len(leaf_values) > len(of_tasks)
-        if has_more or any(map(_has_fewer_leaves, leaf_values, of_tasks)):
+        if has_more or not all(map(_is_of_tree, of_tasks, leaf_values, self._checksums)):
             raise DataError(
                 "The booster is not that of the last training with this TaskSplit, whose leaf "
-                "values it keeps: pass what that training returned, or its first rounds."
+                "values it keeps: pass what that training returned, or its first rounds, and make "
+                "a new TaskSplit for each training whose leaf values you need."
             )
         if self.pooled.are_nested:
             path = Nesting.of(with_groups(self.tasks)).path(*path)
@@ -135,5 +137,9 @@ class BaseTaskSplit(abc.ABC):
         return document.with_leaf_values(values)
 
 
-def _has_fewer_leaves(leaf_values: npt.NDArray[Any], values: TaskValues) -> bool:
-    return values.leaf.size > 0 and int(values.leaf.max()) >= len(leaf_values)
+def _is_of_tree(values: TaskValues, pooled: npt.NDArray[Any], checksum: int | None) -> bool:
+    """Whether values of tasks are those of a tree with these pooled values."""
+    if values.leaf.size == 0:
+        return True
+    has_leaves = int(values.leaf.max()) < len(pooled)
+    return has_leaves and checksum in (None, values.checksum(pooled))

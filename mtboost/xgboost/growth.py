@@ -173,7 +173,7 @@ class XgboostGrowth(TaskGrowth):
                 else assemble.tree_document(tree, n_features=matrix.num_col())
             )
             self._grown.append(grown_tree)
-            self.pooled.values.append(values)
+            self._keep_values(self._trees[-1]["split_conditions"], values)
         self._margins[matrix] = (len(self._trees), updated)
 
     def _gradients_of_loss(self, margins: Any, iteration: int) -> Any:
@@ -391,7 +391,8 @@ class XgboostGrowth(TaskGrowth):
         if any(tree["tree_param"]["size_leaf_vector"] not in "01" for tree in self._trees):
             self._trees = [own for tree in self._trees for own in scalar_trees(tree)]
             self._n_outputs = len(self._trees) // self.stock.num_boosted_rounds()
-        self.pooled.values.extend(TaskValues.none() for _ in self._trees)
+        for tree in self._trees:
+            self._keep_values(tree["split_conditions"], TaskValues.none())
         self.stock.load_model(encode(self._document([])))
         self.stock.load_config(config)
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Partially pooled leaves against the formula, row by row; and what they must equal at its ends."""
 
+import pickle
+
 import lightgbm
 import numpy as np
 import pytest
@@ -334,3 +336,25 @@ def test_an_unknown_task_has_no_booster():
     booster = xgboost.train({}, xgboost.DMatrix(X, Y), 2, callbacks=[split])
     with pytest.raises(DataError, match="99"):
         split.booster(booster, 99)
+
+
+def test_a_booster_of_an_earlier_training_is_refused(library, tmp_path):
+    split = library.plugin.TaskSplit(TASK, split_score="plain", pooling=2.0)
+    params = {"max_depth": 2, "learning_rate": 0.3}
+
+    def train(**changes):
+        train = library.matrix(X, Y)
+        options = {"callbacks": [split]}
+        return library.boost(library.squared_error, {**params, **changes}, train, 3, **options)
+
+    first, last = train(), train(learning_rate=0.1)
+    with pytest.raises(DataError, match="a new TaskSplit for each training"):
+        split.booster(first, 1)
+    known = library.margins(split.booster(last, 1), X_NEW)
+    path = tmp_path / "model.json"
+    last.save_model(path)
+    kind = {"xgboost": xgboost, "lightgbm": lightgbm}[library.name].Booster
+    read = split.booster(kind(model_file=path), 1)
+    assert (library.margins(read, X_NEW) == known).all()
+    pickled = pickle.loads(pickle.dumps(split)).booster(pickle.loads(pickle.dumps(last)), 1)
+    assert (library.margins(pickled, X_NEW) == known).all()
