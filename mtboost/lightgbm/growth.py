@@ -18,13 +18,13 @@ import numpy.typing as npt
 from mtboost import _core
 from mtboost.base.arrays import Float32Array, Float64Array
 from mtboost.base.tasks import TaskSet
-from mtboost.errors import ParameterTypeError
 from mtboost.lightgbm import assemble, library
 from mtboost.lightgbm.bins import bin_matrix, threshold_of
 from mtboost.lightgbm.sampling import Bagging, FeatureFraction, sample_by_gradient
 from mtboost.lightgbm.tree import Tree, constant_tree, tree_text
 from mtboost.trees.growth import Objective, TaskGrowth, naming_the_round
 from mtboost.trees.losses import (
+    as_pair,
     as_zero_one,
     check_labels,
     is_multiclass,
@@ -213,12 +213,7 @@ class LightgbmGrowth(TaskGrowth):
         if objective is None:
             return self._gradients_of_loss(margins, self.n_rounds)
         prediction = margins[:, 0] if self._n_outputs == 1 else margins
-        returned = objective(prediction.copy(), data)
-        if not isinstance(returned, tuple | list) or len(returned) != 2:
-            raise ParameterTypeError(
-                f"objective returned {type(returned).__name__}: it must return gradient, hessian."
-            )
-        gradient, hessian = map(np.asarray, returned)
+        gradient, hessian = map(np.asarray, as_pair(objective(prediction.copy(), data)))
         if gradient.shape == hessian.shape == (margins.size,):  # one class after the other
             gradient, hessian = (part.reshape(-1, len(margins)).T for part in (gradient, hessian))
         return self._pairs_of((gradient, hessian), margins, self.n_rounds)

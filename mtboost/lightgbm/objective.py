@@ -88,6 +88,8 @@ class TaskObjective(BaseTaskObjective):
 
     _margin_type = np.float64
     _known_options = tuple(LOSS_OPTIONS)
+    _numbers = tuple(name for name, read in LOSS_OPTIONS.items() if read is float)
+    _flat_order = "F"
     _how_to_train = "give it to LightGBM as params['objective'], too"
     _refusal = "LightGBM does for its own objective only: use 'huber', or a function of your own"
     _check_library = staticmethod(check_version)

@@ -18,7 +18,13 @@ from mtboost import _core
 from mtboost.base.arrays import FloatArray
 from mtboost.base.queries import check_queries, queries_from
 from mtboost.base.tasks import TaskSet
-from mtboost.errors import DataError, MtboostError, ParameterError, UnsupportedError
+from mtboost.errors import (
+    DataError,
+    MtboostError,
+    ParameterError,
+    ParameterTypeError,
+    UnsupportedError,
+)
 
 Loss = _core.Loss | _core.LightgbmLoss
 Label = TypeVar("Label", bound=np.floating[Any])
@@ -277,6 +283,17 @@ def _refusal(objective: str, error: ValueError) -> MtboostError:
     return UnsupportedError(
         f"objective={objective!r} is not supported: {error}. A function of your own is."
     )
+
+
+def as_pair(returned: Any) -> tuple[Any, Any]:
+    """Gradient and hessian, as a user's objective has returned them."""
+    try:
+        gradient, hessian = returned
+    except (TypeError, ValueError):
+        raise ParameterTypeError(
+            f"objective returned {type(returned).__name__}: it must return gradient, hessian."
+        ) from None
+    return gradient, hessian
 
 
 def leaf_refit(

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float32Array, Total
-from mtboost.base.checks import check_type, did_you_mean
+from mtboost.base.checks import check_number, check_type, did_you_mean
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.base.threads import default_n_threads
@@ -21,6 +22,7 @@ from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.trees.losses import (
     Loss,
     RowGroups,
+    as_pair,
     as_zero_one,
     check_labels,
     is_multiclass,
@@ -44,9 +46,11 @@ class BaseTaskObjective(ABC):
     """Common part of the objectives for XGBoost and LightGBM, whose docstrings have the rest."""
 
     _margin_type: ClassVar[type[np.floating[Any]]]
+    _flat_order: ClassVar[Literal["C", "F"]]  # of margins of several outputs in one dimension
     _was_called = False
     _is_in_field = False  # whether the matrices have the tasks, perhaps those of several workers
     _known_options: ClassVar[Collection[str]]  # parameters of losses
+    _numbers: ClassVar[Collection[str]]  # those of them that are numbers
     _how_to_train: ClassVar[str]  # part of a message: how the library is given an objective
     _refusal: ClassVar[str]  # end of a message: what to use for a loss that refits leaves
 
@@ -65,6 +69,8 @@ class BaseTaskObjective(ABC):
                 f"TaskObjective got an unexpected argument {name!r}."
                 f"{did_you_mean(name, self._known_options)}"
             )
+        for name in options.keys() & set(self._numbers):
+            options[name] = check_number(name, options[name])
         if not callable(objective):
             check_type("objective", objective, str, "a name or a function")
         self.tasks = self._tasks_of_labels(task, objective)
@@ -164,13 +170,20 @@ class BaseTaskObjective(ABC):
             )
         else:
             rows = self._rows_of(data, len(margins))
-            gradients = self._weighted(self.objective(*arguments, **keywords), rows)
+            gradients = self._weighted(
+                as_pair(self.objective(*arguments, **keywords)), rows, margins.shape
+            )
         if not self._is_active.all():
             gradients[~self._is_active[rows.tasks.codes]] = 0.0
         gradient, hessian = np.moveaxis(gradients.reshape(*margins.shape, 2), -1, 0)
         return gradient, hessian
 
     def _loss_of(self, objective: str, n_outputs: int) -> Loss:
+        if is_multiclass(objective) and n_outputs == 1:
+            raise ParameterError(
+                f"objective={objective!r} has a margin for each class, but the booster has one: "
+                "set params['num_class']."
+            )
         if self._loss is None or self._loss.n_outputs != n_outputs:
             self._loss = self._make_loss(objective, n_outputs)
             self._rows.clear()  # labels are checked against the loss when they are read
@@ -235,8 +248,17 @@ class BaseTaskObjective(ABC):
             groups,
         )
 
-    def _weighted(self, pair: Pair, rows: _MatrixRows) -> Float32Array:
-        parts = [np.asarray(part, np.float32).reshape(rows.tasks.n_rows, -1) for part in pair]
+    def _weighted(self, pair: Pair, rows: _MatrixRows, shape: tuple[int, ...]) -> Float32Array:
+        parts = []
+        for each in pair:
+            part = np.asarray(each, np.float32)
+            if part.size != math.prod(shape):
+                raise DataError(
+                    f"The objective returned an array of shape {part.shape}: gradient and hessian "
+                    f"must have the shape of the margins, {shape}."
+                )
+            part = part if part.ndim > 1 else part.reshape(shape, order=self._flat_order)
+            parts.append(part.reshape(rows.tasks.n_rows, -1))
         gradients = np.stack(parts, axis=-1)
         return gradients if rows.weights is None else gradients * rows.weights[:, None, None]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mtboost.base.checks import check_type
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
-from mtboost.errors import DataError
+from mtboost.errors import DataError, ParameterError
 from mtboost.trees.document import Document
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import PooledTrees
@@ -87,6 +87,11 @@ class BaseTaskSplit(abc.ABC):
         options: TreeOptions | None = None,
     ) -> None:
         super().__init__()
+        if task_column is None and task_splits != 1.0:
+            raise ParameterError(
+                f"task_splits={task_splits!r} is about nodes that split the tasks by a column: "
+                "name it, task_column=, or leave task_splits out."
+            )
         self.tasks = self._tasks_of_rows(task)
         if options is None:
             options = TreeOptions(

@@ -142,9 +142,9 @@ class TaskValues:
         return values
 
     def checksum(self, pooled: npt.NDArray[Any]) -> int:
-        """Return a number by which the tree is known again: of its pooled values where tasks differ.
+        """Return a checksum of the leaves in which tasks differ, by which the tree is known again.
 
-        `pooled` are the values of all nodes, shape (n_nodes,).
+        `pooled` has the pooled values of all nodes, shape (n_nodes,).
         """
         return zlib.crc32(pooled[np.unique(self.leaf)].astype(np.float32).tobytes())
 

@@ -50,6 +50,7 @@ from mtboost.errors import (
 )
 from mtboost.trees.feature_weights import n_sampled, sampled_fraction
 from mtboost.trees.growth import check_groups
+from mtboost.trees.losses import as_pair
 from mtboost.xgboost.collective import Workers, has_whole_tasks
 from mtboost.xgboost.matrix_fields import labels_and_weights
 from mtboost.xgboost.objective_settings import OF_TIMES, RANKING_SWITCHES, objective_of
@@ -368,9 +369,8 @@ def call_objective(
     """Gradient and hessian of a user's objective; those for splits alone are refused."""
     classes = getattr(xgboost, "objective", None)  # from XGBoost 3.2 on
     if classes is None or not isinstance(objective, classes.Objective):
-        gradient, hessian = objective(margins, matrix)
-        return gradient, hessian
-    gradient, hessian = objective(iteration, margins, matrix)
+        return as_pair(objective(margins, matrix))
+    gradient, hessian = as_pair(objective(iteration, margins, matrix))
     if isinstance(objective, classes.TreeObjective):
         split_gradient = objective.split_grad(iteration, gradient, hessian)
         if split_gradient is not None:

@@ -85,6 +85,8 @@ class TaskObjective(BaseTaskObjective):
 
     _margin_type = np.float32
     _known_options = (*LOSS_OPTIONS, "quantile_alpha")
+    _numbers = tuple(name for name, read in LOSS_OPTIONS.items() if read is float)
+    _flat_order = "C"
     _how_to_train = "give it to xgboost.train as obj=, too"
     _refusal = "XGBoost does for its own objective only: use 'reg:pseudohubererror', or TaskSplit"
     _check_library = staticmethod(check_version)

@@ -169,6 +169,29 @@ def test_a_users_function_is_weighted_by_task(library):
         assert_array_equal(ours, own.astype(np.float32) * factor)  # powers of two: no rounding
 
 
+def softmax(margins, matrix):
+    probability = np.exp(margins) / np.exp(margins).sum(axis=1, keepdims=True)
+    label = matrix.get_label().astype(int)
+    return probability - np.eye(3)[label], 2 * probability * (1 - probability)
+
+
+def softmax_class_by_class(margins, matrix):
+    return tuple(part.ravel(order="F") for part in softmax(margins, matrix))
+
+
+def test_gradients_of_a_function_may_come_class_by_class_as_in_lightgbm():
+    matrix = matrix_of(LIGHTGBM, "multiclass")
+    params = {**PARAMS[LIGHTGBM], "num_class": 3}
+    stock, ours = (
+        LIGHTGBM.boost(each, params, matrix, 5, keep_training_booster=True)
+        for each in (
+            softmax_class_by_class,
+            LIGHTGBM.plugin.TaskObjective(softmax_class_by_class, TASK),
+        )
+    )
+    assert_same(ours, stock)
+
+
 WRAPPERS = {
     XGBOOST: ({"base_score": 0.5, "max_depth": 3}, ["reg:squarederror"]),
     LIGHTGBM: (
@@ -457,3 +480,43 @@ def test_weights_of_tasks_that_are_not_there_are_refused(library):
 def test_unknown_parameters_of_the_loss_are_named(library):
     with pytest.raises(TypeError, match="'scale_pos_weigh'. Did you mean 'scale_pos_weight'?"):
         library.plugin.TaskObjective(library.own("binary:logistic"), TASK, scale_pos_weigh=2.0)
+
+
+def test_parameters_of_the_loss_are_numbers(library):
+    with pytest.raises(TypeError, match="scale_pos_weight must be a finite number, found 'x'"):
+        library.plugin.TaskObjective(library.own("binary:logistic"), TASK, scale_pos_weight="x")
+
+
+@pytest.mark.parametrize(
+    ("library", "objective"), [(XGBOOST, "multi:softprob"), (LIGHTGBM, "multiclass")]
+)
+def test_classes_need_their_number(library, objective):
+    with pytest.raises(ParameterError, match=r"set params\['num_class'\]"):
+        boost(library, library.plugin.TaskObjective(objective, TASK), matrix_of(library, objective))
+
+
+def boost(library, function, matrix, callbacks=None):
+    if library is XGBOOST:
+        return xgboost.train({}, matrix, 2, obj=function, callbacks=callbacks)
+    return lgb.train({"objective": function, "verbosity": -1}, matrix, 2, callbacks=callbacks)
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "message"),
+    [
+        (None, TypeError, "NoneType: it must return gradient, hessian"),
+        ((MARGINS, MARGINS, MARGINS), TypeError, "tuple: it must return gradient, hessian"),
+        ((MARGINS[:3], MARGINS[:3]), DataError, r"shape \(3,\).*the margins, \(600,\)"),
+    ],
+)
+@pytest.mark.parametrize("plugin", ["TaskObjective", "TaskSplit"])
+def test_what_a_function_returns_is_checked(library, plugin, returned, error, message):
+    def function(margins, matrix):
+        return returned
+
+    matrix = matrix_of(library, library.own("reg:squarederror"))
+    is_objective = plugin == "TaskObjective"
+    objective = library.plugin.TaskObjective(function, TASK) if is_objective else function
+    split = None if is_objective else [library.plugin.TaskSplit(TASK, split_score="plain")]
+    with pytest.raises(error, match=message):
+        boost(library, objective, matrix, split)

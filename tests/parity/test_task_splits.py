@@ -165,6 +165,11 @@ def test_a_penalty_is_a_number(library, penalty):
         library.plugin.TaskSplit([0, 1], split_score="plain", task_column=0, task_splits=penalty)
 
 
+def test_a_penalty_without_a_column_is_refused(library):
+    with pytest.raises(ParameterError, match=r"task_splits=2.0 .*: name it, task_column="):
+        library.plugin.TaskSplit([0, 1], split_score="plain", task_splits=2.0)
+
+
 @pytest.mark.parametrize("column", [1.0, True, ("task",)])
 def test_a_column_is_a_name_or_a_number(library, column):
     with pytest.raises(TypeError, match="must be the position or name of a column"):
