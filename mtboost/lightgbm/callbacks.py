@@ -91,7 +91,8 @@ class TaskSplit(BaseTaskSplit, Callback):
         Parameters
         ----------
         trained : Booster
-            What ``lightgbm.train`` has returned; it may have been sliced after some round.
+            What ``lightgbm.train`` has returned; it may have been sliced after some round. Trees
+            of a model that it has continued (``init_model``) keep the pooled values.
         task : int, str or bool
             One of the tasks of the training rows.
 

@@ -157,7 +157,8 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         Parameters
         ----------
         trained : Booster
-            What ``xgboost.train`` has returned; it may have been sliced after some round.
+            What ``xgboost.train`` has returned; it may have been sliced after some round. Trees
+            of a model that it has continued (``xgb_model``) keep the pooled values.
         task : int, str or bool, optional
             By default all: a booster with an output for each, in the order of ``tasks.names``.
 

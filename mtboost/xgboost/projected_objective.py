@@ -34,6 +34,10 @@ else:  # before XGBoost 3.2, where ProjectedObjective refuses to be made
 
 Pair = tuple[Float32Array, Float32Array]
 _INSTEAD = "mtboost.ProjectedBoostingRegressor"
+_TREES_OF_ANOTHER = (
+    "ProjectedObjective uses XGBoost's own trees, and another callback has put its own in their "
+    "place: give xgboost.train one of them."
+)
 
 
 class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallback):
@@ -160,14 +164,16 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
                 "the rows of its folds: train each fold with xgboost.train."
             )
         if type(model) is not xgboost.Booster:
-            raise UnsupportedError(
-                "ProjectedObjective uses XGBoost's own trees, and another callback has put its own "
-                "in their place: give xgboost.train one of them."
-            )
+            raise UnsupportedError(_TREES_OF_ANOTHER)
         library.check_split_gradient(model, user="ProjectedObjective", instead=_INSTEAD)
         model.__class__ = _ProjectedBooster
         cast(_ProjectedBooster, model).gradients = _ProjectedGradients(self, model)
         return model
+
+    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        if not isinstance(model, _ProjectedBooster):  # a callback after this one has replaced it
+            raise UnsupportedError(_TREES_OF_ANOTHER)
+        return False
 
     def after_training(self, model: Any) -> Any:
         # A callback before this one, such as EarlyStopping(save_best=True), may have sliced a

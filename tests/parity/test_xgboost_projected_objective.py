@@ -516,7 +516,8 @@ def test_it_has_to_be_among_the_callbacks():
 
 
 def test_it_is_alone_in_taking_over_a_training():
-    for other in (ProjectedObjective(), TaskSplit(np.zeros(N, int))):
+    tasks = np.zeros(N, int)
+    for other in (ProjectedObjective(), TaskSplit(tasks), TaskSplit(tasks, split_score="plain")):
         with pytest.raises(UnsupportedError):
             train(ProjectedObjective(), callbacks=[other])
 
