@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -250,7 +251,13 @@ class _ProjectedGradients(TreeObjective):
         else:
             pair = library.call_objective(self._function, iteration, y_pred, dtrain)
             for part, values in enumerate(pair):
-                rows.pairs[..., part] = np.reshape(values, rows.pairs.shape[:2])
+                shape = rows.pairs.shape[:2]
+                if np.size(values) != math.prod(shape):
+                    raise DataError(
+                        f"The objective returned an array of shape {np.shape(values)}: gradient "
+                        f"and hessian must have the shape of the margins, {shape}."
+                    )
+                rows.pairs[..., part] = np.reshape(values, shape)
             if rows.factors is not None:  # the function may have made NaN of an unknown label
                 rows.pairs[np.broadcast_to(rows.factors == 0, rows.pairs.shape[:2])] = 0
         if rows.factors is not None:

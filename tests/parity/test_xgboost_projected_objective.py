@@ -515,6 +515,11 @@ def test_it_has_to_be_among_the_callbacks():
         xgboost.train(PARAMS, matrix_of(Y[SQUARED]), 1, obj=ProjectedObjective())
 
 
+def test_gradients_of_a_function_have_the_shape_of_the_margins():
+    with pytest.raises(DataError, match=r"array of shape \(3,\): gradient and hessian must have"):
+        train(ProjectedObjective(), obj=lambda margins, matrix: (margins[:3, 0], margins[:3, 0]))
+
+
 def test_it_is_alone_in_taking_over_a_training():
     tasks = np.zeros(N, int)
     for other in (ProjectedObjective(), TaskSplit(tasks), TaskSplit(tasks, split_score="plain")):
