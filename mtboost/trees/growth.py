@@ -73,8 +73,8 @@ class TaskGrowth(abc.ABC):
         self._options = options
         self._task_column = task_column
         self.pooled = PooledTrees(cast(Pooling, options.pooling))
-        #: For each tree, :meth:`TaskValues.checksum` of its pooled values.
-        self.checksums: list[int] = []
+        #: Pooled values of each tree, shape (n_nodes,), by which it is known again.
+        self.pooled_values: list[Float32Array] = []
         self._knows_tasks = options.make_score() is not None
         self._codes: weakref.WeakKeyDictionary[Any, npt.NDArray[np.int32]] = (
             weakref.WeakKeyDictionary()
@@ -158,7 +158,7 @@ class TaskGrowth(abc.ABC):
     def _keep_values(self, pooled: npt.NDArray[Any], values: TaskValues) -> None:
         """Keep the leaf values of single tasks in the next tree, whose pooled values are given."""
         self.pooled.values.append(values)
-        self.checksums.append(values.checksum(pooled))
+        self.pooled_values.append(np.array(pooled, np.float32))
 
     def _leaf_values(
         self,

@@ -7,8 +7,10 @@ import abc
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Float32Array
 from mtboost.base.checks import check_type
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
@@ -111,7 +113,7 @@ class BaseTaskSplit(abc.ABC):
         self._valid_tasks = self._tasks_of_matrices("valid_tasks", valid_tasks)
         #: Leaf values of single tasks in the trees of the last training.
         self.pooled = PooledTrees()
-        self._checksums: Sequence[int | None] = []  # of these trees; None: not known
+        self._pooled_values: Sequence[Float32Array | None] = []  # of these trees; None: not known
 
     def _tasks_of_rows(self, task: Any) -> TaskSet:
         return as_tasks(task)
@@ -120,7 +122,7 @@ class BaseTaskSplit(abc.ABC):
         """Register what grows the trees of a training."""
         for data, tasks in self._valid_tasks:
             growth.know_tasks(data, tasks)
-        self.pooled, self._checksums = growth.pooled, growth.checksums
+        self.pooled, self._pooled_values = growth.pooled, growth.pooled_values
 
     def _of_task(self, document: Document, task: TaskName) -> Document:
         """Return the trees with a task's own leaf values."""
@@ -128,7 +130,7 @@ class BaseTaskSplit(abc.ABC):
         leaf_values = document.leaf_values()
         of_tasks = self.pooled.values
         has_more = len(leaf_values) > len(of_tasks)
-        if has_more or not all(map(_is_of_tree, of_tasks, leaf_values, self._checksums)):
+        if has_more or not all(map(_is_of_tree, of_tasks, leaf_values, self._pooled_values)):
             raise DataError(
                 "The booster is not that of the last training with this TaskSplit, whose leaf "
                 "values it keeps: pass what that training returned, or its first rounds, and make "
@@ -142,9 +144,12 @@ class BaseTaskSplit(abc.ABC):
         return document.with_leaf_values(values)
 
 
-def _is_of_tree(values: TaskValues, pooled: npt.NDArray[Any], checksum: int | None) -> bool:
-    """Whether values of tasks are those of a tree with these pooled values."""
-    if values.leaf.size == 0:
+def _is_of_tree(values: TaskValues, found: npt.NDArray[Any], pooled: Float32Array | None) -> bool:
+    """Whether values of tasks are those of a tree whose pooled values were found."""
+    leaves = values.leaf
+    if leaves.size == 0:
         return True
-    has_leaves = int(values.leaf.max()) < len(pooled)
-    return has_leaves and checksum in (None, values.checksum(pooled))
+    has_leaves = int(leaves.max()) < len(found)
+    return has_leaves and (
+        pooled is None or np.array_equal(found[leaves].astype(np.float32), pooled[leaves])
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -140,13 +139,6 @@ class TaskValues:
             is_own = self.task == code
             values[self.leaf[is_own]] = self.value[is_own]
         return values
-
-    def checksum(self, pooled: npt.NDArray[Any]) -> int:
-        """Return a checksum of the leaves in which tasks differ, by which the tree is known again.
-
-        `pooled` has the pooled values of all nodes, shape (n_nodes,).
-        """
-        return zlib.crc32(pooled[np.unique(self.leaf)].astype(np.float32).tobytes())
 
     def with_others(self, other: TaskValues) -> TaskValues:
         """These and the values of other tasks."""

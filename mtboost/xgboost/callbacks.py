@@ -194,7 +194,7 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
                 "for all tasks as it is."
             )
         names, self.pooled.values = found
-        self._checksums = [None] * len(self.pooled.values)  # the booster has its own values
+        self._pooled_values = [None] * len(self.pooled.values)  # the booster has its own values
         self.tasks = TaskSet(tuple(names), np.empty(0, np.int32))
 
 
