@@ -185,6 +185,8 @@ def _is_better(
     assert start is not None
     gain = variance = 0.0
     for task, share in zip(valid.tasks, shares.tolist(), strict=True):
+        if not share > 0.0:  # no row has weight: its metric is undefined
+            continue
         own = settings.of_task(task)
         loss = settings.objectives.losses.get(task)
         unit = 1.0 if loss is None else loss.unit

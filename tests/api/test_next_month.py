@@ -135,6 +135,15 @@ def fitted_on_noise():
     return mtboost.fit(X, y, task=TASK, **{**FIXED, "num_boost_round": 1, "specific_rounds": 0})
 
 
+@pytest.mark.parametrize("objective", [None, dict.fromkeys("abc", "reg:squarederror")])
+def test_a_task_whose_new_rows_have_no_weight_does_not_decide(objective):
+    model = mtboost.fit(X, Y, task=TASK, objective=objective, **FIXED)
+    weight = np.where(NEW_TASK == "b", 0.0, 1.0)
+    updated = model.update(NEW_X, NEW_Y, task=NEW_TASK, weight=weight, rounds=4)
+    assert updated.quit_round["a"] > model.quit_round["a"]
+    assert squared_error(updated) < squared_error(model)
+
+
 def test_a_new_task_follows_the_updated_common_model_with_corrections(library, tmp_path):
     model = fitted(library)
     before = set(model.specific)
