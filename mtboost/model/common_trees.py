@@ -93,9 +93,11 @@ class CommonTrees:
 
     def without_rounds(self) -> CommonTrees:
         """The same before the first round."""
-        booster = self.backend.document(self.booster).first_rounds(0)
+        document = self.backend.document(self.booster)
         pooled = PooledTrees(self.pooled.pooling)
-        return replace(self, booster=booster, pooled=pooled, n_linear=0)
+        if pooled.has_values:  # those of the empty trees, which a booster without rounds has
+            pooled.values.extend(TaskValues.none() for _ in range(document.n_outputs))
+        return replace(self, booster=document.first_rounds(0), pooled=pooled, n_linear=0)
 
     def check(self, document: Document) -> None:
         """Raise ModelFormatError unless values and descriptors fit the booster's document."""

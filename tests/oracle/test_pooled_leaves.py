@@ -268,6 +268,33 @@ def test_a_new_task_with_few_rows_stays_near_the_pool(library):
     assert (found > pooled).all()
 
 
+@pytest.mark.parametrize("pooling", [5.0, "auto"])
+@pytest.mark.parametrize("n_classes", [1, 3])
+def test_a_common_model_that_no_task_uses_has_a_booster_for_each(
+    library, pooling, n_classes, tmp_path
+):
+    y, start = _rng.normal(size=600), np.zeros((600, n_classes)).squeeze()
+    options = {"strategy": "two-stage", "specific_rounds": 0, "num_boost_round": 2}
+    if n_classes > 1:
+        y, options["objective"] = np.arange(600) % 3, library.multiclass
+    options["params"] = {"learning_rate": 9.0}  # no round helps
+    model = mtboost.fit(
+        X, y, task=TASK, base_margin=start, pooling=pooling, backend=library.name, **options
+    )
+    assert not any(model.quit_round.values())
+    margins = model.predict_margin(X_NEW, task=TASK_NEW)
+    assert np.ptp(margins) == 0
+    for task in model.tasks:
+        found = library.margins(model.booster(task), X_NEW)
+        np.testing.assert_array_equal(found.reshape(margins.shape), margins)
+    contributions = model.contributions(X_NEW, task=TASK_NEW)
+    np.testing.assert_allclose(contributions.sum(-1), margins, atol=1e-6)
+    model.save(tmp_path / "model")
+    again = mtboost.load_model(tmp_path / "model")
+    again.add_task(99, X[:40], y[:40], base_margin=start[:40], specific_rounds=0)
+    np.testing.assert_array_equal(again.predict_margin({99: X_NEW})[99], margins)
+
+
 def test_a_weight_counts_as_so_many_rows():
     weight = _rng.integers(1, 4, len(X))
     options = {"strategy": "two-stage", "split_score": "plain", "pooling": 5.0}
