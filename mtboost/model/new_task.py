@@ -220,7 +220,7 @@ def learn_task(
     trees, library = stage.trees, stage.backend
     settings = settings.on_rows(train)
     with openmp_threads(settings.n_threads):
-        knows_tasks = trees.pooled.pooling is not None or trees.descriptors is not None
+        knows_tasks = trees.pooled.has_values or trees.descriptors is not None
         if knows_tasks and isinstance(objective, str):
             options = library.loss_options(settings.params)
             trees = trees.learn_task(

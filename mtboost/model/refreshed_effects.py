@@ -91,10 +91,15 @@ def refreshed_effects(
     share = _share(new, shrink * total * old / max(counts.sum(), 1.0))
     of_all = float(_share(hessian.sum(), np.array(shrink * total)))
     moved = np.zeros_like(by_name)
+    has_own = np.zeros(nesting.n_names, bool)
+    for number in numbers:
+        has_own[own[number].task] = True
     for code in np.argsort(nesting.depths(), kind="stable").tolist():
         group = int(nesting.parents[code])
         change, towards = (shared, of_all * shared) if group < 0 else (by_name[group], moved[group])
-        moved[code] = towards + share[code] * (by_name[code] - change if new[code] else 0.0)
+        # A task that joined later has no effects of its own.
+        has_moved = has_own[code] and new[code] > 0.0
+        moved[code] = towards + share[code] * (by_name[code] - change if has_moved else 0.0)
     return RefreshedEffects(
         [values[number] + scores[number] * of_all * shared[number] for number in numbers],
         [

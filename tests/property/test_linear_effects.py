@@ -507,6 +507,24 @@ def test_changed_models_keep_linear_effects(linear_effects, n_linear):
     assert_array_equal(model.remove_task(0).predict(rows)[3], model.predict(rows)[3])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("pooling", [None, 1e9])
+@pytest.mark.parametrize("linear_effects", LINEAR)
+def test_a_task_that_joined_later_is_refreshed_with_the_shared_effects(
+    backend, linear_effects, pooling
+):
+    X, y, task, _ = linear_rows(8, n_rows=40)
+    params = {"learning_rate": 1.0, "reg_lambda": 0.0}
+    options = {"pooling": pooling, "linear_effects": linear_effects, "validation_fraction": 0}
+    model = fit(X, y, task, backend=backend, params=params, num_boost_round=1, **options)
+    model.add_task(99, X[:40], y[:40] + 3.0, validation_fraction=0, specific_rounds=0)
+    rows = np.r_[np.arange(len(X)), np.arange(40)]
+    new_y, new_task = np.r_[y + 1.0, y[:40] - 20.0], np.r_[task, np.full(40, 99)]
+    found = model.refresh(X[rows], new_y, task=new_task, shrink=0)
+    # Leaves with the mean of what the effects leave: nothing is left on average.
+    assert_allclose(np.mean(new_y - found.predict(X[rows], task=new_task)), 0.0, atol=1e-4)
+
+
 def test_contributions_add_up_and_one_booster_holds_all_tasks():
     X, y, task, _ = linear_rows(9)
     model = fit(X, y, task)
