@@ -56,7 +56,9 @@ class ReportedTasks(ExplainedTasks):
         rows = report_rows(self.reports, self.objective, self.metric)
         table = _data_frame(rows, "report()")
         if self.shrinkage_factor is not None:
-            place = table.columns.get_loc("sharing") + 1
+            # Tasks that joined later have no way to share.
+            has_ways = "sharing" in table.columns
+            place = table.columns.get_loc("sharing") + 1 if has_ways else table.shape[1]
             table.insert(place, "shrinkage_factor", self.shrinkage_factor)
         table.attrs["left_out"] = [
             name for name, loss in self.common_losses.items() if math.isnan(loss)

@@ -78,6 +78,17 @@ def test_shrunk_margins_are_between_the_constant_and_the_model(monkeypatch, kind
     np.testing.assert_allclose(margins[0.5], middle, atol=1e-5)  # sums of float32
 
 
+def test_the_report_of_tasks_that_all_joined_later_has_the_factor():
+    family = make_task_family("related", n_tasks=4, n_rows=120, seed=8)
+    X, y, task = family.in_one_table()
+    model = mtboost.fit(X, y, task=task, effort="fast", n_threads=1)
+    first, *others = model.tasks
+    replaced = model.replace_task(first, X[task == first], y[task == first])
+    for other in others:
+        replaced = replaced.remove_task(other)
+    assert list(replaced.report()["shrinkage_factor"]) == [model.shrinkage_factor]
+
+
 @pytest.mark.parametrize(
     ("factor", "short", "sentence"),
     [

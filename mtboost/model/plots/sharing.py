@@ -114,7 +114,8 @@ def plot_sharing(
         f"{n_common:,} of {n:,} tasks use the common model alone"
         + (f"; {len(reports) - n:,} others are not shown" if n < len(reports) else ""),
     )
-    legend_below(ax, 1)
+    if (common + own).any():
+        legend_below(ax, 1)
     return ax
 
 
