@@ -318,6 +318,7 @@ def test_two_stages_are_the_default_where_it_cannot_choose(library, options):
     ],
     ids=["bool", "int", "float", "numbers", "whole numbers", "0 and 2", "constant"],
 )
+@pytest.mark.filterwarnings("ignore:All labels are 0")
 def test_labels_decide_the_objective_unless_it_is_given(library, labels, name):
     X, y, task = tasks_of(SAME, n_each=30)
     options = {"strategy": "two-stage", "num_boost_round": 2, "specific_rounds": 0}
