@@ -97,7 +97,7 @@ def refreshed_effects(
     for code in np.argsort(nesting.depths(), kind="stable").tolist():
         group = int(nesting.parents[code])
         change, towards = (shared, of_all * shared) if group < 0 else (by_name[group], moved[group])
-        # A task that joined later has no effects of its own.
+        # A task that joined later has no separate effects.
         has_moved = has_own[code] and new[code] > 0.0
         moved[code] = towards + share[code] * (by_name[code] - change if has_moved else 0.0)
     return RefreshedEffects(

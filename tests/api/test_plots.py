@@ -396,7 +396,7 @@ def test_bars_are_the_rounds_of_each_task(three, library):
 
 
 def test_tasks_without_rounds_have_no_bars_and_no_legend():
-    X, y, task = make(("a", "b"))
+    X, _, task = make(("a", "b"))
     noise = np.random.default_rng(0).normal(size=len(X))
     options = {"strategy": "two-stage", "specific_rounds": 0, "params": {"learning_rate": 9.0}}
     ax = plotting.plot_sharing(mtboost.fit(X, noise, task=task, num_boost_round=2, **options))
