@@ -109,6 +109,13 @@ def without_task_column(
     return table.native, names, found[0]
 
 
+def _without_label(task: TaskName) -> TaskName | None:
+    """Return the task that a table holds if rows have several labels: the first level is theirs."""
+    if not isinstance(task, tuple):
+        return None
+    return task[1] if len(task) == 2 else task[1:]
+
+
 def rows_of_new_task(
     stage: CommonStage,
     task: TaskName,
@@ -122,7 +129,7 @@ def rows_of_new_task(
     """
     X, *own = rows
     X, feature_names, found = without_task_column(stage, task_column, X, feature_names)
-    if found is not None and found != task:
+    if found is not None and found not in (task, _without_label(task)):
         raise DataError(
             f"task is {task!r}, but column {task_column!r} of X holds {found!r}: correct one."
         )

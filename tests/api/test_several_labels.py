@@ -310,3 +310,18 @@ def test_weights_margins_and_predictions_have_their_labels_by_name():
     of_others = own.rename(columns={"cost": "price"})
     with pytest.raises(DataError, match=r"against\['other'\] has columns"):
         model.evaluate(table, labels, against={"other": of_others}, base_margin=start)
+
+
+@pytest.mark.parametrize("task", ["store", ["region", "store"]])
+def test_a_task_is_learned_anew_from_a_table_with_the_column_of_the_stores(task):
+    levels = {"region": np.where(STORE == "west", "left", "right"), "store": STORE}
+    table = X.assign(**{name: levels[name] for name in np.atleast_1d(task)})
+    model = mtboost.fit(table, Y, task=task, strategy="two-stage", **FEW)
+    own = (STORE == "west") & Y["cost"].notna()
+    name = next(name for name in model.tasks if name[0] == "cost" and name[-1] == "west")
+    found = model.replace_task(name, table[own], Y["cost"][own] + 9.0, n_threads=1)
+    assert found.tasks[-1] == name
+    alone = model.replace_task(name, X[own], Y["cost"][own] + 9.0, n_threads=1)
+    np.testing.assert_array_equal(found.predict(table), alone.predict(table))
+    with pytest.raises(DataError, match="of X holds .*north.*: correct one"):
+        model.replace_task(name, table[STORE == "north"], Y["cost"][STORE == "north"])
