@@ -154,8 +154,8 @@ def task_splits_of(
     is_wanted = price is not None or n_descriptors is not None
     if is_wanted and not may_split_tasks(data):
         raise ParameterError(
-            f"task_splits needs columns of numbers, and "
-            f"{listed(list(data.common.categorical_features), 'column')} hold categories: "
+            "task_splits needs columns of numbers, not categories as in "
+            f"{listed(list(data.common.categorical_features), 'column')}: "
             "leave out task_splits, or encode them."
         )
     return price, n_descriptors
