@@ -577,9 +577,9 @@ def test_the_second_training_may_end_sooner(monkeypatch):
 @pytest.mark.parametrize(
     ("labels", "objective"),
     [
-        (np.zeros(200), None),
-        (np.full(200, 3.5), None),
-        (np.where(np.arange(200) == 7, 1.5, 0.0), None),
+        (np.zeros(200), "squared error"),
+        (np.full(200, 3.5), "squared error"),
+        (np.where(np.arange(200) == 7, 1.5, 0.0), "squared error"),
         (np.ones(200), "poisson"),
         (np.zeros(200), "logistic"),
     ],
@@ -587,9 +587,12 @@ def test_the_second_training_may_end_sooner(monkeypatch):
 def test_labels_that_hardly_vary_have_hardly_any_effects(backend, labels, objective):
     rng = np.random.default_rng(0)
     X, task = rng.normal(size=(200, 3)), np.arange(200) % 5
-    name = {"poisson": {"xgboost": "count:poisson", "lightgbm": "poisson"}}.get(objective)
-    name = name or {"xgboost": "binary:logistic", "lightgbm": "binary"}
-    options = {} if objective is None else {"objective": name[backend]}
+    names = {
+        "squared error": {"xgboost": "reg:squarederror", "lightgbm": "regression"},
+        "poisson": {"xgboost": "count:poisson", "lightgbm": "poisson"},
+        "logistic": {"xgboost": "binary:logistic", "lightgbm": "binary"},
+    }
+    options = {"objective": names[objective][backend]}
     two_stage = {"strategy": "two-stage", "split_score": "plain"}
     for kind in ({"effort": "fast"}, *({**two_stage, "linear_effects": on} for on in LINEAR)):
         options |= {"task": task, "backend": backend, "num_boost_round": 5}
