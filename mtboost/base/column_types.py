@@ -33,7 +33,7 @@ def is_categorical(dtype: Any) -> bool:
 
 
 def is_sparse(dtype: Any) -> bool:
-    """Whether a column of pandas stores only values that differ from one."""
+    """Whether a column of pandas stores only values that differ from a fill value."""
     return not isinstance(dtype, np.dtype) and str(dtype).startswith("Sparse")
 
 

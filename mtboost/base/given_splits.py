@@ -57,8 +57,8 @@ def as_splits(splits: Iterable[Any], n_rows: int) -> list[tuple[RowNumbers, RowN
     Raises
     ------
     DataError
-        There is no split, or in one of them a part is empty or has other values, or validation rows
-        repeat or are among those to train on.
+        `splits` is empty, a part of a split is empty or has other values, or validation rows repeat
+        or are among those to train on.
     """
     found = [_as_pair(split, n_rows, number) for number, split in enumerate(splits)]
     if not found:
@@ -69,7 +69,7 @@ def as_splits(splits: Iterable[Any], n_rows: int) -> list[tuple[RowNumbers, RowN
 def _as_pair(split: Any, n_rows: int, number: int) -> tuple[RowNumbers, RowNumbers]:
     if not _is_pair(split):
         raise DataError(
-            f"validation: split {number} is no pair of row numbers. Pass a list of splits, each "
+            f"validation: split {number} is not a pair of row numbers. Pass a list of splits, each "
             f"{_PAIR}: a single one as validation=[(train, valid)]."
         )
     train, valid = (

@@ -211,10 +211,10 @@ FIRST, LAST = np.arange(200), np.arange(200, 240)
         ([(FIRST, ["a"])], "values of type <U1"),
         ([(FIRST, [LAST])], r"has shape \(1, 40\)"),
         ((FIRST, LAST), r"pass a list of splits.*validation=\[\(train, valid\)\]"),
-        (([0, 1], [2, 3]), "split 0 is no pair"),
-        ([FIRST, LAST], "split 0 is no pair"),
-        ([(FIRST, LAST, LAST)], "split 0 is no pair"),
-        ([5], "split 0 is no pair"),
+        (([0, 1], [2, 3]), "split 0 is not a pair"),
+        ([FIRST, LAST], "split 0 is not a pair"),
+        ([(FIRST, LAST, LAST)], "split 0 is not a pair"),
+        ([5], "split 0 is not a pair"),
     ],
 )
 def test_rows_that_cannot_be_held_out_are_refused(validation, message):
