@@ -133,7 +133,9 @@ def _check_apart(train: RowNumbers, valid: RowNumbers, number: int) -> None:
 
 
 def check_eval_set(eval_set: Any, form: str = "(X, y, task)") -> None:
-    """Raise ParameterTypeError unless a value is one tuple or list of tables; `form` shows it."""
+    """Raise ParameterTypeError unless a value is None, or a tuple or list of tables like `form`."""
+    if eval_set is None:
+        return
     if not isinstance(eval_set, list | tuple):
         raise ParameterTypeError(
             f"eval_set is a {type(eval_set).__name__}: pass eval_set={form}, the parts of the "

@@ -92,8 +92,7 @@ class _OnDask:
         client = self.client
         objective = self._learn_labels(self._different_labels(client, y), library)
         y = self._encode_lazily(y)
-        if eval_set is not None:
-            check_eval_set(eval_set)
+        check_eval_set(eval_set)
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode_lazily(eval_set[1]), *eval_set[2:])
         rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)

@@ -101,8 +101,7 @@ class Arguments:
             )
         effort = effort_of(self.effort)
         check_validation(self.validation)
-        if self.eval_set is not None:
-            check_eval_set(self.eval_set)
+        check_eval_set(self.eval_set)
         if self.eval_set is not None and self.validation != "random":
             raise ParameterError("validation and eval_set are both given: leave one of them out.")
         rounds = (self.early_stopping_rounds, self.min_delta)

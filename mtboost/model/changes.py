@@ -63,6 +63,7 @@ def add_task(
 ) -> None:
     """Add a new task to a model; :meth:`mtboost.MultiTaskModel.add_task` has the arguments."""
     stage, library, column = model._stage, model._library, model.task_column
+    check_eval_set(eval_set, "(X, y)")
     X, eval_set = _without_dates(model, X, eval_set)
     # A list has the columns of tasks, or the labels of a nested one.
     task = as_name(as_task_column(task) or tuple(task) if isinstance(task, list) else task)
@@ -71,8 +72,6 @@ def add_task(
         task = task if found is None else found
     check_new_name(task, model.tasks)
     check_takes_new_rows(model.objective, "add_task()")
-    if eval_set is not None:
-        check_eval_set(eval_set, "(X, y)")
     y, eval_set = model._encode(y), with_class_numbers(eval_set, model.classes)
     data = rows_of_new_task(stage, task, (X, y, weight, base_margin), feature_names, column)
     given = library.parameters({} if params is None else params)

@@ -266,8 +266,10 @@ def test_eval_sets_that_are_no_tuple_are_refused(labels):
             estimator().fit(X, y, task=task, eval_set=eval_set)
 
 
-def test_changes_of_a_model_take_a_tuple_of_validation_rows():
+@pytest.mark.parametrize("form", [np.asarray, pd.DataFrame])
+def test_changes_of_a_model_take_a_tuple_of_validation_rows(form):
     X, y, task = table()
+    X = form(X)
     model = mtboost.fit(X, y, task=task, **TWO_STAGE, validation_fraction=0.0)
     with pytest.raises(ParameterTypeError, match=r"is a Dataset: pass eval_set=\(X, y\)"):
         model.add_task("c", X, y, eval_set=Dataset(X, y))

@@ -325,8 +325,7 @@ class MultiTaskEstimator(SavedEstimator):
                     sample_weight = _check_sample_weight(sample_weight, table.native)
         objective = self._learn_labels(y, library)
         y = self._encode(y)
-        if eval_set is not None:
-            check_eval_set(eval_set)
+        check_eval_set(eval_set)
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode(eval_set[1], "eval_set: y"), *eval_set[2:])
         sample_weight, eval_set = self._weigh_classes(y, sample_weight, eval_set)
