@@ -25,7 +25,7 @@ class XgboostArithmetic {
         max_delta_step_(params.max_delta_step),
         min_child_weight_(params.min_child_weight),
         is_v34_(params.arithmetic == Arithmetic::xgboost_3_4),
-        is_closed_form_(!is_v34_ && params.max_delta_step == 0.0f && params.monotone_constraints.empty()) {}
+        are_weights_free_(params.max_delta_step == 0.0f && params.monotone_constraints.empty()) {}
 
   // w = -T(G)/(H + λ), T: soft threshold at α; 0 without hessian (before 3.4: below min_child_weight); clipped to
   // max_delta_step.
@@ -43,25 +43,24 @@ class XgboostArithmetic {
   // T(G)²/(H + λ), or -(2Gw + (H + λ)w²) where a limit on w may bind. XGBoost 3.0 to 3.3 decide that from the
   // parameters alone, XGBoost 3.4 always goes by w.
   float gain(const GradientSums& sums, const WeightBounds& bounds) const noexcept {
-    return is_closed_form_ ? free_gain_(sums) : gain_of_weight(sums, weight(sums, bounds));
+    return are_weights_free_ && !is_v34_ ? free_gain_(sums) : gain_of_weight(sums, weight(sums, bounds));
   }
 
   // Gain of both sides less the node's own, -infinity where a side is too light or a monotone constraint is violated.
   float split_gain(const GradientSums& left, const GradientSums& right, const NodeSums& node,
                    int monotone_sign) const noexcept {
-    return is_closed_form_ ? closed_form_gain(left, right, node) : limited_gain(left, right, node, monotone_sign);
+    if (!are_weights_free_) return limited_gain(left, right, node, monotone_sign);
+    return is_v34_ ? free_gain<true>(left, right, node) : free_gain<false>(left, right, node);
   }
 
-  // The same for many splits of a node, by the sums of one of their sides. The closed form has no branches, so that the
-  // compiler can use vector instructions.
+  // The same for many splits of a node, by the sums of one of their sides. Where nothing limits weights there are no
+  // branches, so that the compiler can use vector instructions.
   void split_gains(std::span<const double> gradients, std::span<const double> hessians, bool are_left,
                    const NodeSums& node, int monotone_sign, std::span<float> gains /* OUT */) const noexcept {
     const auto sums = [&](std::size_t i) { return GradientSums{gradients[i], hessians[i]}; };
-    if (is_closed_form_) {
-      const XgboostArithmetic arithmetic = *this;  // copies, because a store to gains could change members
-      const NodeSums whole = node;
-      for (std::size_t i = 0; i < gains.size(); ++i)
-        gains[i] = arithmetic.closed_form_gain(sums(i), whole.sums - sums(i), whole);
+    if (are_weights_free_) {
+      is_v34_ ? free_gains<true>(gradients, hessians, node, gains)
+              : free_gains<false>(gradients, hessians, node, gains);
     } else if (are_left) {
       for (std::size_t i = 0; i < gains.size(); ++i)
         gains[i] = limited_gain(sums(i), node.sums - sums(i), node, monotone_sign);
@@ -86,10 +85,23 @@ class XgboostArithmetic {
     return left.hessian >= min_child_weight_ && right.hessian >= min_child_weight_ &&
            (!is_v34_ || (left.hessian > 0.0 && right.hessian > 0.0));
   }
-  float closed_form_gain(const GradientSums& left, const GradientSums& right, const NodeSums& node) const noexcept {
-    const float gain = (free_gain_.closed_form(left) + free_gain_.closed_form(right)) - static_cast<float>(node.gain);
-    const bool may_split = (left.hessian >= min_child_weight_) & (right.hessian >= min_child_weight_);
+  // Where nothing limits weights; without branches. A side without hessian has no gain that XGBoost 3.4 would use.
+  template <bool is_v34>
+  float free_gain(const GradientSums& left, const GradientSums& right, const NodeSums& node) const noexcept {
+    const float gain = (free_gain_.of<is_v34>(left) + free_gain_.of<is_v34>(right)) - static_cast<float>(node.gain);
+    bool may_split = (left.hessian >= min_child_weight_) & (right.hessian >= min_child_weight_);
+    if constexpr (is_v34) may_split = may_split & (left.hessian > 0.0) & (right.hessian > 0.0);
     return may_split ? gain : kNone;
+  }
+  template <bool is_v34>
+  void free_gains(std::span<const double> gradients, std::span<const double> hessians, const NodeSums& node,
+                  std::span<float> gains /* OUT */) const noexcept {
+    const XgboostArithmetic arithmetic = *this;  // copies, because a store to gains could change members
+    const NodeSums whole = node;
+    for (std::size_t i = 0; i < gains.size(); ++i) {
+      const GradientSums near{gradients[i], hessians[i]};
+      gains[i] = arithmetic.free_gain<is_v34>(near, whole.sums - near, whole);
+    }
   }
   float limited_gain(const GradientSums& left, const GradientSums& right, const NodeSums& node,
                      int monotone_sign) const noexcept {
@@ -114,7 +126,7 @@ class XgboostArithmetic {
   float max_delta_step_;
   float min_child_weight_;
   bool is_v34_;
-  bool is_closed_form_;
+  bool are_weights_free_;
 };
 
 }  // namespace mtboost
