@@ -18,17 +18,14 @@ class FreeGain {
   FreeGain(double reg_lambda, double reg_alpha, bool is_v34) noexcept
       : reg_lambda_(reg_lambda), reg_alpha_(reg_alpha), is_v34_(is_v34) {}
 
-  float operator()(const GradientSums& sums) const noexcept { return is_v34_ ? of<true>(sums) : of<false>(sums); }
+  float operator()(const GradientSums& sums) const noexcept {
+    return is_v34_ ? gain_of_weight(sums.gradient, sums.hessian) : closed_form(sums);
+  }
 
-  // In the roundings of 3.4 or in those before; without branches.
-  template <bool is_v34>
-  float of(const GradientSums& sums) const noexcept {
+  // In the roundings before 3.4.
+  float closed_form(const GradientSums& sums) const noexcept {
     const bool is_curved = sums.hessian > 0.0;
     const double pulled = soft_threshold(sums.gradient);
-    if constexpr (is_v34) {
-      const double weight = -(is_curved ? pulled : 0.0) / (is_curved ? sums.hessian + reg_lambda_ : 1.0);
-      return gain_of_weight(sums.gradient, sums.hessian, static_cast<float>(weight));
-    }
     return static_cast<float>(is_curved ? pulled * pulled : 0.0) /
            static_cast<float>(is_curved ? sums.hessian + reg_lambda_ : 1.0);
   }
@@ -36,7 +33,10 @@ class FreeGain {
   // Of many sums at once: no jumps, so that the compiler takes vector instructions.
   void of_many(std::span<const double> gradients, std::span<const double> hessians,
                std::span<float> gains /* OUT */) const noexcept {
-    is_v34_ ? of_many<true>(gradients, hessians, gains) : of_many<false>(gradients, hessians, gains);
+    if (is_v34_)
+      for (std::size_t i = 0; i < gains.size(); ++i) gains[i] = gain_of_weight(gradients[i], hessians[i]);
+    else
+      for (std::size_t i = 0; i < gains.size(); ++i) gains[i] = closed_form({gradients[i], hessians[i]});
   }
 
   double soft_threshold(double gradient) const noexcept {
@@ -51,10 +51,10 @@ class FreeGain {
   }
 
  private:
-  template <bool is_v34>
-  void of_many(std::span<const double> gradients, std::span<const double> hessians,
-               std::span<float> gains /* OUT */) const noexcept {
-    for (std::size_t i = 0; i < gains.size(); ++i) gains[i] = of<is_v34>({gradients[i], hessians[i]});
+  float gain_of_weight(double gradient, double hessian) const noexcept {
+    const double pulled = hessian > 0.0 ? soft_threshold(gradient) : 0.0;
+    const double curvature = hessian > 0.0 ? hessian + reg_lambda_ : 1.0;
+    return gain_of_weight(gradient, hessian, static_cast<float>(-pulled / curvature));
   }
 
   double reg_lambda_;
