@@ -71,8 +71,12 @@ def checked_table(
 def checked_labels(estimator: Any, y: Any, **options: Any) -> Any:
     """Check labels by scikit-learn's rules; `options` are those of its ``check_X_y``."""
     check_not_masked(y)
-    with reading_numbers("y"), _keeping_names(estimator):
-        return validate_data(estimator, y=y, **options)
+    try:
+        with reading_numbers("y"), _keeping_names(estimator):
+            return validate_data(estimator, y=y, **options)
+    except TypeError:  # pandas' NA is not true or false
+        check_classes(y)
+        raise
 
 
 def mixed_as_objects(y: Any) -> Any:

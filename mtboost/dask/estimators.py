@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost.base.checked_tables import as_table
 from mtboost.base.frames import Output
 from mtboost.base.given_splits import check_eval_set
+from mtboost.base.sklearn_input import check_classes
 from mtboost.dask.chunks import check_collection
 from mtboost.dask.fitting import fit
 from mtboost.dask.predicting import predict_with
@@ -360,7 +361,12 @@ class DaskMultiTaskClassifier(_OnDask, MultiTaskClassifier):
 
 
 def _unique(values: Any) -> npt.NDArray[Any]:
-    return np.unique(np.asarray(values))
+    labels = np.asarray(values)
+    try:
+        return np.unique(labels)
+    except TypeError:
+        check_classes(labels)
+        raise
 
 
 def _encoded(y: Any, classes: npt.NDArray[Any]) -> Any:

@@ -208,6 +208,13 @@ def test_labels_may_come_in_any_container(make):
     )
 
 
+def test_labels_of_text_may_not_be_na():
+    y = pd.Series(np.where(NUMBERS[:, 0] > 0, "yes", "no")).astype("string")
+    y[3] = pd.NA
+    with pytest.raises(DataError, match="leave out rows without a label"):
+        MultiTaskClassifier().fit(NUMBERS, y, task=SHOP)
+
+
 def test_a_task_may_have_one_class_and_another_may_lack_one():
     # x is always "a", y never "c", z has all.
     of_task = {"x": ["a", "a", "a"], "y": ["a", "b", "b"], "z": ["a", "b", "c"]}

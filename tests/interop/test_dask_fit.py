@@ -529,6 +529,13 @@ def test_what_the_classifier_cannot_have_on_several_workers_is_refused(client):
         mtboost.dask.DaskMultiTaskClassifier(class_weight="balanced").fit(
             spread(X), classes, task=spread(TASK)
         )
+    unknown = pd.Series(np.where(Y > 0.5, "yes", "no")).astype("string")
+    unknown[3] = pd.NA
+    frame = spread(FRAME.assign(answer=unknown))
+    with pytest.raises(DataError, match="leave out rows without a label"):
+        mtboost.dask.DaskMultiTaskClassifier(task="shop").fit(
+            frame.drop(columns="answer"), frame["answer"]
+        )
     with pytest.raises(DataError, match="one class only, 1"):
         mtboost.dask.DaskMultiTaskClassifier().fit(
             spread(X), spread(np.ones(N_ROWS, int)), task=spread(TASK)
