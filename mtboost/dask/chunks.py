@@ -101,7 +101,7 @@ def delayed_chunks(
     columns = list(X.columns) if isinstance(X, dask.dataframe.DataFrame) else None
     make = dask.delayed(make_chunk, pure=False)
     return [
-        make(table, columns, number, where, **own)
+        make(table, columns, number, **own)
         for number, (table, own) in enumerate(delayed_partitions(X, rows, where))
     ]
 
@@ -194,7 +194,7 @@ def check_no_text(X: _Collection, exempt: Collection[object], where: str = "") -
         )
 
 
-def make_chunk(X: Any, columns: list[Any] | None, number: int, where: str, **rows: Any) -> Chunk:
+def make_chunk(X: Any, columns: list[Any] | None, number: int, **rows: Any) -> Chunk:
     """Return the checked rows of a partition."""
     try:
         if columns is not None and list(X.columns) != columns:
@@ -213,13 +213,13 @@ def make_chunk(X: Any, columns: list[Any] | None, number: int, where: str, **row
         if "weight" in arrays:
             arrays["weight"] = as_nonnegative(arrays["weight"], n_rows, argument="weight")
     except DataError as error:
-        raise in_partition(number, error, where) from None
+        raise in_partition(number, error) from None
     return Chunk(X, arrays)
 
 
-def in_partition(number: int, error: DataError, where: str = "") -> DataError:
+def in_partition(number: int, error: DataError) -> DataError:
     """Return an error that also says in which partition it was found."""
-    return DataError(f"{where}Partition {number} of X, rows counted there: {error}")
+    return DataError(f"Partition {number} of X, rows counted there: {error}")
 
 
 # ---- all rows together ---------------------------------------------------------------------------

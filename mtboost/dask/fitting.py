@@ -11,7 +11,8 @@ the model are collected.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -163,7 +164,10 @@ def fit(
     valid_chunks, found_valid, n_before_valid = None, None, None
     if delayed_valid is not None:
         valid_chunks = client.compute(delayed_valid)
-        found_valid, n_before_valid = _known_tasks(client, all_workers, valid_chunks, column, found)
+        with _of_eval_set():
+            found_valid, n_before_valid = _known_tasks(
+                client, all_workers, valid_chunks, column, found
+            )
 
     placement = place_tasks(found.tasks, len(addresses), large_task_rows)
     workers = Workers(client, addresses[: placement.n_workers])
@@ -180,10 +184,9 @@ def fit(
     searched, plan = None, None
     with Progress(2 + arguments.is_auto, is_shown=bool(settings.verbose), unit="step") as progress:
         progress.begin("rows to their workers")
-        rows = [
-            _distributed(client, workers, own, before, shared)
-            for own, before in ((chunks, n_before), (valid_chunks, n_before_valid))
-        ]
+        rows = [_distributed(client, workers, chunks, n_before, shared)]
+        with _of_eval_set():
+            rows.append(_distributed(client, workers, valid_chunks, n_before_valid, shared))
         del chunks, valid_chunks
         if arguments.is_auto:
             progress.begin("search on a sample")
@@ -373,6 +376,15 @@ def _summary(
     return together(parts), rows_before([part.tasks if part else {} for part in parts])
 
 
+@contextmanager
+def _of_eval_set() -> Iterator[None]:
+    """Say of errors of rows that they are validation rows."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"eval_set: {error}") from None
+
+
 def _known_tasks(
     client: distributed.Client,
     workers: Workers,
@@ -381,10 +393,7 @@ def _known_tasks(
     found: Summary,
 ) -> tuple[Summary, list[dict[TaskName, int]]]:
     """Return what :func:`_summary` does of validation rows; warn of tasks without training rows."""
-    try:
-        valid, n_before = _summary(client, workers, chunks, column)
-    except DataError as error:
-        raise DataError(f"eval_set: {error}") from None
+    valid, n_before = _summary(client, workers, chunks, column)
     unknown = [name for name in valid.tasks if name not in found.tasks]
     if len(unknown) == len(valid.tasks):
         TaskSet(tuple(found.tasks), np.empty(0, np.int32)).code(unknown[0])  # raises

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import Any, Literal
@@ -131,8 +132,8 @@ def _predicted_sample(
     options: Mapping[str, Any],
 ) -> Any:
     """Return predictions of no rows, of the type of those of many."""
-    task = model.tasks[0]
-    column = options.get("task", model.task_column)
+    task: Any = model.tasks[0]
+    column: Any = options.get("task", model.task_column)
     own: dict[str, Any] = {}
     sample: Any
     if isinstance(X, dask.dataframe.DataFrame):
@@ -142,13 +143,17 @@ def _predicted_sample(
     if rows["task"] is not None:
         own["task"] = [task]
     elif column is not None and hasattr(sample, "iloc"):
-        sample[column] = [task]
+        is_nested = isinstance(column, tuple)
+        for name, label in zip(column, task, strict=True) if is_nested else [(column, task)]:
+            sample[name] = [label]
     elif column is not None:
         place = column if isinstance(column, int) else model.task_position
         sample[0, place] = task
     if rows["base_margin"] is not None:
         own["base_margin"] = np.zeros((1, *rows["base_margin"].shape[1:]))
-    found = getattr(predictor, method)(sample, **options, **own)[:0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the categories that Dask invents
+        found = getattr(predictor, method)(sample, **options, **own)[:0]
     return _as_frame(found, sample.index[:0]) if hasattr(sample, "iloc") else found
 
 

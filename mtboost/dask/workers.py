@@ -101,8 +101,14 @@ class Workers:
         errors = [future.exception() for future in futures if future.status == "error"]
         ended = self._ended()
         self._client.cancel(list(futures))
-        if not errors or (ended and all(map(_may_follow, errors))):
-            raise _has_ended(ended[0] if ended else "of Dask")
+        if ended and all(map(_may_follow, errors)):
+            raise _has_ended(ended[0])
+        if not errors:
+            raise TrainingError(
+                "Dask has cancelled the training: rows that it kept in memory have been cancelled "
+                "or lost, or the client has been closed. Make the collections again, and call fit "
+                "again."
+            )
         raise min(errors, key=_may_follow)
 
     def _ended(self) -> list[str]:
@@ -237,7 +243,7 @@ def client_of(client: distributed.Client | None) -> distributed.Client:
     Raises
     ------
     ParameterError
-        `client` is not a Dask client, no client is active, or it has no workers.
+        `client` is not a Dask client, no client is active, or it is closed or has no workers.
     UnsupportedError
         It is asynchronous.
     """
@@ -250,6 +256,8 @@ def client_of(client: distributed.Client | None) -> distributed.Client:
             ) from None
     if not isinstance(client, distributed.Client):
         raise ParameterError(f"client must be a distributed.Client or None, found {client!r}.")
+    if client.status == "closed":
+        raise ParameterError("client is closed: pass one that is open, or None for the one in use.")
     if client.asynchronous:
         raise UnsupportedError(
             "mtboost.dask needs a client that waits: make it without asynchronous=True."

@@ -438,6 +438,20 @@ def test_predictions_of_a_frame_are_a_series_with_its_index(client, model_of_fra
     assert computed.index.equals(frame.index)
 
 
+def test_rows_of_nested_tasks_are_predicted(client):
+    frame = FRAME.assign(region=np.where(TASK < 6, "north", "south"))
+    model = mtboost.fit(frame, Y, task=["region", "shop"], **ROUNDS)
+    found = mtboost.dask.predict(client, model, spread(frame))
+    np.testing.assert_array_equal(found.compute(), model.predict(frame))
+
+
+@pytest.mark.filterwarnings("error")
+def test_text_of_a_known_category_is_predicted_without_a_warning(client, model_of_frame):
+    frame = FRAME.assign(kind=FRAME["kind"].astype(str))
+    found = mtboost.dask.predict(client, model_of_frame, spread(frame))
+    np.testing.assert_array_equal(found.compute(), model_of_frame.predict(FRAME))
+
+
 def test_columns_of_small_parquet_files_have_the_same_partitions(client, tmp_path):
     pytest.importorskip("pyarrow")
     for number, begin in enumerate(range(0, N_ROWS, 400)):
@@ -596,6 +610,36 @@ def test_bad_rows_are_named_by_their_partition(client):
     )
     with pytest.raises(DataError, match=r"Partition 1 of X, .*without \['b'\] and with \['beta'\]"):
         fit_rows(client, X=frame, y=y, task="shop")
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "message"),
+    [
+        (np.full(N_ROWS, np.nan), TASK, r"y is nan at row 0"),
+        (np.full(N_ROWS, 2.0), TASK, r"binary:logistic needs labels from 0 to 1"),
+        (np.zeros(N_ROWS), np.full(N_ROWS, 9), r"task 9 is unknown"),
+    ],
+)
+def test_bad_validation_rows_are_named_as_such_once(client, y, task, message):
+    eval_set = tuple(map(spread, (X, y, task)))
+    labels = spread((Y > 0.5).astype(float))
+    with pytest.raises(DataError, match=rf"^eval_set: (?!eval_set).*{message}"):
+        fit_rows(client, y=labels, eval_set=eval_set, objective="binary:logistic")
+
+
+def test_a_closed_client_is_refused(client):
+    with distributed.Client(client.scheduler.address, set_as_default=False) as closed:
+        pass
+    with pytest.raises(ParameterError, match="client is closed"):
+        fit_rows(closed)
+
+
+def test_rows_that_were_cancelled_are_an_error(client):
+    rows = spread(X).persist()
+    distributed.wait(rows)
+    client.cancel(distributed.futures_of(rows), force=True)
+    with pytest.raises(TrainingError, match="rows that it kept in memory have been cancelled"):
+        fit_rows(client, X=rows)
 
 
 def test_columns_whose_categories_are_not_known_are_refused(client):
