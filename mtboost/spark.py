@@ -16,7 +16,7 @@ import xgboost
 from xgboost.tracker import RabitTracker
 
 from mtboost.base.checks import check_count, listed
-from mtboost.errors import ParameterError, ParameterTypeError
+from mtboost.errors import DataError, ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
     import pandas
@@ -26,6 +26,8 @@ __all__ = ["train"]
 
 #: Field of a matrix that contains the tasks, and the name of that argument of a DMatrix.
 _TASKS = "label_lower_bound"
+#: What Spark's names of numeric types begin with.
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
 
 
 def train(
@@ -77,12 +79,14 @@ def train(
 
     Raises
     ------
+    DataError
+        There are no rows.
     ParameterError
-        A column is not in `rows`, or `n_workers` is not a positive number.
+        A column is not in `rows` or holds no numbers, or `n_workers` is not a positive number.
     TypeError
         `rows` is not a Spark DataFrame.
-    pyspark.errors.PythonException
-        What a worker has raised.
+    py4j.protocol.Py4JJavaError
+        Of Spark, with what a worker has raised in its message.
 
     Examples
     --------
@@ -107,6 +111,15 @@ def train(
     unknown = [column for column in used if column not in rows.columns]
     if unknown:
         raise ParameterError(f"rows have no {listed(unknown, 'column')}.")
+    types = dict(rows.dtypes)
+    others = [column for column in used if not types[column].startswith(_NUMBERS)]
+    if others:
+        raise ParameterError(
+            f"rows hold {types[others[0]]} in {listed(others, 'column')}: numbers are needed. Make "
+            "them of names with pyspark.ml.feature.StringIndexer."
+        )
+    if rows.isEmpty():  # Spark would start no worker
+        raise DataError("rows has no rows: check the filters that it was made with.")
     if n_workers is None:
         n_workers = session.sparkContext.defaultParallelism
     check_count("n_workers", n_workers, low=1)

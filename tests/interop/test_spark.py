@@ -11,7 +11,7 @@ import pytest
 import xgboost
 
 import mtboost.spark
-from mtboost.errors import ParameterError
+from mtboost.errors import DataError, ParameterError
 from mtboost.xgboost import TaskSplit
 
 pd = pytest.importorskip("pandas")
@@ -107,6 +107,20 @@ def test_pooled_leaves_return_from_spark_though_a_worker_has_no_rows(rows):
 def test_an_error_of_the_workers_is_raised_with_its_message(rows):
     with pytest.raises(Exception, match="or give it 'label_lower_bound' as task"):
         train(rows, [TaskSplit(TASK)], n_workers=2)
+
+
+@pytest.mark.parametrize("column", ["shop", "held_out", FEATURES[0]])
+def test_columns_of_text_are_refused(rows, column):
+    text = rows.withColumn(column, rows[column].cast("string"))
+    with pytest.raises(
+        ParameterError, match=f"rows hold string in column '{column}'.*StringIndexer"
+    ):
+        train(text, [])
+
+
+def test_no_rows_are_an_error(rows):
+    with pytest.raises(DataError, match="rows has no rows"):
+        train(rows.filter("shop > 99"), [])
 
 
 def test_columns_that_rows_lack_are_refused(rows):
