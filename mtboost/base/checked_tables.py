@@ -135,7 +135,8 @@ def _recognise(X: Any, argument: str, *, may_hold_objects: bool = False) -> tupl
         return _without_long_floats(array), "numpy"
     raise TypeError(
         f"{argument} is a {type(X).__module__}.{type(X).__name__}; give a NumPy array, a SciPy "
-        f"sparse matrix, a pandas or polars DataFrame (collect a LazyFrame) or a pyarrow Table."
+        f"sparse matrix, a pandas or polars DataFrame (collect a LazyFrame) or a pyarrow Table. "
+        f"mtboost.dask takes a DataFrame of Dask."
     )
 
 

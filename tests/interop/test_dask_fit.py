@@ -627,6 +627,14 @@ def test_bad_validation_rows_are_named_as_such_once(client, y, task, message):
         fit_rows(client, y=labels, eval_set=eval_set, objective="binary:logistic")
 
 
+def test_a_frame_of_dask_is_sent_to_mtboost_dask(model_of_frame):
+    frame = spread(FRAME)
+    with pytest.raises(TypeError, match=r"mtboost\.dask takes"):
+        mtboost.fit(frame, Y, task="shop")
+    with pytest.raises(TypeError, match=r"mtboost\.dask takes"):
+        model_of_frame.predict(frame)
+
+
 def test_a_closed_client_is_refused(client):
     with distributed.Client(client.scheduler.address, set_as_default=False) as closed:
         pass
