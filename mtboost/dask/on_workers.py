@@ -97,9 +97,10 @@ def split(
     tasks = chunk.tasks(job.column)
     settings = job.settings
     if settings.objectives.function is None and isinstance(settings.objectives.names, str):
-        n_outputs = settings.backend.n_outputs(settings.params)
         try:
-            settings.backend.check_labels(settings.objectives.names, n_outputs, chunk.rows["y"])
+            settings.backend.check_labels(
+                settings.objectives.names, settings.params, chunk.rows["y"]
+            )
         except DataError as error:
             raise in_partition(number, error) from None
     worker = job.placement.workers_of(tasks, n_before)

@@ -117,16 +117,17 @@ def get_metric(metric: str | Metric) -> Metric:
     metric : str or Metric
         ``rmse``, ``rmsle``, ``mae``, ``mphe``, ``logloss``, ``error``, ``error@t`` (another
         threshold than 0.5), ``auc``, ``aucpr``, ``merror``, ``mlogloss``, ``poisson-nloglik``,
-        ``gamma-deviance``, ``tweedie-nloglik@p`` (variance power), ``huber@a`` and ``fair@c``
-        (LightGBM's losses with ``alpha`` and ``fair_c``), ``mape@c`` (absolute error relative to
+        ``gamma-deviance``, ``tweedie-nloglik@p`` (variance power), ``mphe@a`` (another
+        ``huber_slope`` than 1), ``huber@a`` and ``fair@c`` (LightGBM's losses with ``alpha`` and
+        ``fair_c``), ``mape@c`` (absolute error relative to
         the label, or to c where that is larger; LightGBM's has 1), ``mape`` (undefined for a task
         with a label of 0), ``wape`` (the sum of absolute errors over that of absolute labels),
         ``average_precision`` (scikit-learn's), ``quantile@a`` (the pinball loss of a level; of
         several, as in ``quantile@0.1,0.5,0.9``, the mean of the losses of the columns of the
-        predictions), ``ndcg`` or ``ndcg@k`` (of the first k positions; docs/ranking.md),
-        ``cox-nloglik`` of hazards, ``aft-nloglik`` of times, or ``aft-nloglik@d,s`` with
-        distribution and scale, and ``concordance`` of either (docs/survival.md). A Metric is
-        returned as it is.
+        predictions), ``ndcg`` or ``ndcg@k`` (of the first k positions), ``ndcg@k,linear`` (the
+        gain of a label is the label; docs/ranking.md), ``cox-nloglik`` of hazards,
+        ``aft-nloglik`` of times, or ``aft-nloglik@d,s`` with distribution and scale, and
+        ``concordance`` of either (docs/survival.md). A Metric is returned as it is.
 
     Returns
     -------
@@ -165,7 +166,7 @@ def get_metric(metric: str | Metric) -> Metric:
         return BuiltIn(metric, partial(error, threshold=threshold), False)
     if name == "tweedie-nloglik":
         return _tweedie(metric, _number_in(metric, number, 1.0, 2.0))
-    if name in ("huber", "fair", "mape"):
+    if name in ("mphe", "huber", "fair", "mape"):
         return _of_error(name, _number_in(metric, number, 0.0))
     if name == "aft-nloglik":
         distribution, _, scale = number.partition(",")
@@ -173,14 +174,15 @@ def get_metric(metric: str | Metric) -> Metric:
     if name == "quantile":
         return quantile([_number_in(metric, level, 0.0, 1.0) for level in number.split(",")])
     if name == "ndcg":
-        if not number.isdigit() or int(number) < 1:
+        positions, _, gain = number.partition(",")
+        if not positions.isdigit() or int(positions) < 1 or gain not in ("", "linear"):
             raise ParameterError(
-                f"metric {metric!r} needs a number of positions of at least 1 after '@', found "
-                f"{number!r}."
+                f"metric {metric!r} needs a number of positions of at least 1 after '@', and may "
+                f"have ',linear' behind it, found {number!r}."
             )
-        return BuiltIn(metric, partial(ndcg, n_ranked=int(number)), True)
-    known = [*BUILT_IN, "error@t", "tweedie-nloglik@p", "huber@a", "fair@c", "mape@c"]
-    known += ["quantile@a", "ndcg@k", "aft-nloglik@d,s"]
+        return _ndcg(int(positions), exp_gain=not gain)
+    known = [*BUILT_IN, "error@t", "tweedie-nloglik@p", "mphe@a", "huber@a", "fair@c", "mape@c"]
+    known += ["quantile@a", "ndcg@k", "ndcg@k,linear", "aft-nloglik@d,s"]
     raise ParameterError(
         f"metric {metric!r} is unknown.{did_you_mean(metric, known)} Choose one of "
         f"{', '.join(known)}, or pass a Metric."
@@ -279,14 +281,13 @@ def default_metric(
     if name == "tweedie-nloglik":
         return _tweedie(f"{name}@{tweedie_variance_power:g}", tweedie_variance_power)
     if name == "ndcg":
-        function = partial(ndcg, n_ranked=n_ranked, exp_gain=exp_gain)
-        return BuiltIn(f"ndcg@{n_ranked}", function, True)
+        return _ndcg(n_ranked, exp_gain=exp_gain)
     if name in ("huber", "fair"):
         return _of_error(name, huber_slope if name == "huber" else fair_c)
     if name == "mape@1":
         return _of_error("mape", 1.0)
-    if name == "mphe":
-        return BuiltIn(name, partial(mphe, slope=huber_slope), False)
+    if name == "mphe" and huber_slope != 1.0:
+        return _of_error(name, huber_slope)
     if name == "quantile":
         return quantile(quantile_alpha)
     if name == "aft-nloglik":
@@ -300,11 +301,17 @@ def _tweedie(name: str, power: float) -> Metric:
 
 def _of_error(name: str, number: float) -> Metric:
     function = {
+        "mphe": partial(mphe, slope=number),
         "huber": partial(huber, slope=number),
         "fair": partial(fair, scale=number),
         "mape": partial(mape, least=number),
     }[name]
     return BuiltIn(f"{name}@{number:g}", function, False)
+
+
+def _ndcg(n_ranked: int, *, exp_gain: bool) -> Metric:
+    name = f"ndcg@{n_ranked}" if exp_gain else f"ndcg@{n_ranked},linear"
+    return BuiltIn(name, partial(ndcg, n_ranked=n_ranked, exp_gain=exp_gain), True)
 
 
 def quantile(levels: Sequence[float]) -> Metric:

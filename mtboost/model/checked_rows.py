@@ -52,7 +52,7 @@ def check_rows(
         ]
     for name, own_labels, of_task in parts:
         try:
-            backend.check_labels(name, n_outputs, own_labels)
+            backend.check_labels(name, settings, own_labels)
         except DataError as error:
             raise DataError(f"{where}{of_task}{error}") from None
     margins = data.base_margin

@@ -36,7 +36,6 @@ from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption, read_importances
 from mtboost.trees.library_parameters import read_number
 from mtboost.trees.losses import (
-    has_bounds,
     is_classification,
     is_multiclass,
 )
@@ -192,8 +191,9 @@ def metric_of(
         levels=levels,
     )
     check_fits(metric, objective, "eval_metric")
-    if metric.name == "aft-nloglik" and has_bounds(objective):
-        return backend.default_metric(params)
+    if metric.name in ("aft-nloglik", "mphe") and isinstance(objective, str):
+        own = backend.default_metric(params)  # as in XGBoost, with the parameters of the loss
+        return own if own.name.partition("@")[0] == metric.name else metric
     return metric
 
 

@@ -50,7 +50,7 @@ def check_fits(metric: Metric, objective: object, argument: str) -> None:
         return
     allowed = "a metric of rows"
     if is_ranking(objective):
-        allowed = "'ndcg', 'ndcg@k'"
+        allowed = "'ndcg', 'ndcg@k', 'ndcg@k,linear'"
     elif is_survival(objective):
         own = "cox-nloglik" if has_hazards(objective) else "aft-nloglik"
         allowed = f"{own!r}, 'concordance'"

@@ -181,9 +181,10 @@ class LibraryParameters(abc.ABC):
                 raise ParameterError(f"{error}{hint}") from None
             raise
 
-    def check_labels(self, objective: str, n_outputs: int, labels: FloatArray) -> None:
+    def check_labels(self, objective: str, params: Params, labels: FloatArray) -> None:
         """Raise unless the objective is known and defined on the labels."""
-        check_labels(self.loss(objective, {}, n_outputs), labels)
+        loss = self.loss(objective, self.loss_options(params), self.n_outputs(params))
+        check_labels(loss, labels)
 
     def levels(self, params: Params) -> tuple[float, ...]:
         """Return the levels of a quantile objective, one for each output; empty for others."""

@@ -94,6 +94,30 @@ def test_what_some_objectives_lack_is_refused(row, column, option):
             fit(*row[:3], **options)
 
 
+@pytest.mark.parametrize("metric", [None, "mphe"])
+def test_evaluate_has_the_slope_of_the_huber_loss(metric):
+    """And the model is validated by it, as in XGBoost, whichever way the metric is named."""
+    y, valid = X[:, 0] + (TASK[0] == TASK), np.arange(len(X)) % 3 == 0
+    model = mtboost.fit(
+        X[~valid],
+        y[~valid],
+        task=TASK[~valid],
+        objective="reg:pseudohubererror",
+        params={"huber_slope": 0.2},
+        eval_metric=metric,
+        strategy="two-stage",
+        num_boost_round=5,
+        eval_set=(X[valid], y[valid], TASK[valid]),
+        refit=False,
+    )
+    table = model.evaluate(X[valid], y[valid], task=TASK[valid])
+    own = valid & (TASK[0] == TASK)
+    error = y[own] - model.predict(X[own], task=TASK[own])
+    loss = np.mean(0.2**2 * (np.sqrt(1.0 + (error / 0.2) ** 2) - 1.0))
+    assert table.loc[TASK[0], "mphe@0.2"] == pytest.approx(loss)
+    assert model.report().loc[TASK[0], "mphe@0.2 final"] == pytest.approx(loss)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_mape_with_weights_is_trained_whatever_the_rows(seed):
     """LightGBM's own trees are summed by rows: by columns its training fails for some rows."""

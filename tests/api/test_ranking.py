@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.metrics import ndcg_score
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 
 import mtboost
@@ -251,6 +252,29 @@ def test_evaluate_has_ndcg_with_the_error_of_queries():
     assert (table["ndcg@5 gain over noise"] > 0).all()
     with pytest.raises(DataError, match="ndcg@32 ranks the rows of each query: pass qid"):
         model.evaluate(X, Y, task=TASK)
+
+
+def test_gains_may_be_the_labels_whatever_their_size():
+    y = np.round(40.0 * (SCORE - SCORE.min()))
+    train, valid = QUERIES < 45, QUERIES >= 45
+    model = mtboost.fit(
+        X[train],
+        y[train],
+        task=TASK[train],
+        qid=QUERIES[train],
+        eval_set=(X[valid], y[valid], TASK[valid], None, None, QUERIES[valid]),
+        objective="rank:ndcg",
+        params={"ndcg_exp_gain": False},
+        refit=False,
+        **QUICK,
+    )
+    table = model.evaluate(X[valid], y[valid], task=TASK[valid], qid=QUERIES[valid])
+    prediction = model.predict(X, task=TASK)
+    for task in model.tasks:
+        own = np.unique(QUERIES[valid & (task == TASK)])
+        scores = [ndcg_score([y[q == QUERIES]], [prediction[q == QUERIES]], k=32) for q in own]
+        assert table.loc[task, "ndcg@32,linear"] == pytest.approx(np.mean(scores))
+        assert model.report().loc[task, "ndcg@32,linear final"] == pytest.approx(np.mean(scores))
 
 
 @BOTH

@@ -80,7 +80,7 @@ def test_ndcg_without_queries_is_refused():
         evaluate_by_task("ndcg", Y, PREDICTION, CODES, 3)
 
 
-@pytest.mark.parametrize("name", ["ndcg@0", "ndcg@x", "ndcg@1.5"])
+@pytest.mark.parametrize("name", ["ndcg@0", "ndcg@x", "ndcg@1.5", "ndcg@3,exp"])
 def test_positions_of_ndcg_are_whole_numbers(name):
     with pytest.raises(ParameterError, match="a number of positions of at least 1"):
         get_metric(name)
