@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,6 +56,8 @@ class LibraryParameters(abc.ABC):
     #: Objectives that tasks of one common model may have beside each other: their best constant is
     #: the mean label, and their leaves are Newton steps.
     mixable: ClassVar[tuple[str, ...]]
+    #: Parameters of some of them, of which the library warns with the others.
+    parameters_of_losses: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     #: Parameters of a model whose rows all have base margins.
     no_start: ClassVar[Mapping[str, Any]]
     #: Bits of the largest seed that it reads.

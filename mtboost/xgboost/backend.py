@@ -72,6 +72,17 @@ class XgboostBackend(Backend):
         "reg:gamma",
         "reg:tweedie",
     )
+    parameters_of_losses = MappingProxyType(
+        {
+            "tweedie_variance_power": ("reg:tweedie",),
+            "scale_pos_weight": (
+                "reg:squarederror",
+                "reg:logistic",
+                "binary:logistic",
+                "reg:gamma",
+            ),
+        }
+    )
     no_start = {"base_score": 0.0}  # noqa: RUF012  # a constant
     seed_bits = 63
     unstored_is_missing = True

@@ -121,6 +121,13 @@ def test_with_no_round_at_all_a_task_is_predicted_by_its_mean(library):
     assert_boosters_predict_as_the_model(library, model)
 
 
+def test_parameters_of_one_loss_do_not_make_the_library_warn_of_the_others(library, capfd):
+    loss = {"tweedie_variance_power": 1.3, "scale_pos_weight": 2.0}
+    objective = OBJECTIVE | {"visits": "reg:tweedie"}
+    fit(library, objective=objective, params={"learning_rate": 0.2, **loss})
+    assert capfd.readouterr() == ("", "")
+
+
 def test_tasks_may_have_columns_of_their_own(library):
     tables = {n: pd.DataFrame(SIGNAL[n], columns=list("pqrs")) for n in N}
     tables["visits"] = tables["visits"].assign(

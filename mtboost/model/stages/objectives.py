@@ -225,8 +225,10 @@ class ObjectiveByTask:
 
     def of_task(self, task: TaskName, params: Params) -> tuple[OneObjective, Params]:
         name = self.by_task[task]
+        losses = self.backend.parameters_of_losses
+        read = {key: value for key, value in params.items() if name in losses.get(key, (name,))}
         own = OneObjective(self.backend, self.metrics[task], name)
-        return own, {**params, "objective": name}
+        return own, {**read, "objective": name}
 
     def of_common_model(self, params: Params) -> Params:
         return {**params, **self.backend.no_start}
