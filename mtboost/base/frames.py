@@ -28,7 +28,7 @@ def predictions_as(output: Output, values: Any, X: Any, names: Sequence[Any] | N
     X : table, or mapping of task to table
         The rows that are predicted; the index of a DataFrame of pandas is kept.
     names : sequence, optional
-        Names of the columns: of classes or labels.
+        Names of the columns: of classes, labels, or levels of quantiles.
 
     Returns
     -------

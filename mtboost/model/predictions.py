@@ -224,7 +224,8 @@ class FittedTasks(FittedParts):
             the common model means for others: they are refused.
         output : {"numpy", "pandas", "polars"}, default="numpy"
             ``"pandas"`` and ``"polars"`` give a Series named ``"prediction"``, of several outputs a
-            DataFrame; ``"pandas"`` keeps the index of `X`, if it has one.
+            DataFrame, whose columns are named by the classes, or the levels of quantiles;
+            ``"pandas"`` keeps the index of `X`, if it has one.
         sort_levels : bool, default=False
             Whether quantiles of several levels are sorted in each row, so that none is below that
             of a lower level (docs/quantiles.md). Exported boosters predict them as they are.
@@ -317,10 +318,10 @@ class FittedTasks(FittedParts):
 
     def _names_of_columns(
         self, output: Output, codes: Any, found: Any
-    ) -> Sequence[str | int] | None:
-        """Names of the columns of predictions: of classes, or of several labels."""
+    ) -> Sequence[str | int | float] | None:
+        """Names of the columns of predictions: of classes, levels, or several labels."""
         if output == "numpy" or codes.ndim == 1:
-            return self.classes
+            return self.classes or self._levels or None
         if found.ndim > 2:
             raise ParameterError(
                 f"output={output!r} is for one number a label, and the model has "

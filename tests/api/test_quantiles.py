@@ -159,6 +159,16 @@ def test_sorted_levels_are_the_same_numbers_in_order_and_not_worse():
     assert total(found) <= total(crossing)
 
 
+def test_columns_of_predictions_are_named_by_the_levels():
+    levels = [0.9, 0.1]
+    model = fitted("three levels", params={"quantile_alpha": levels})
+    expected = model.predict(X, task=TASK)
+    found = model.predict(X, task=TASK, output="pandas")
+    assert found.columns.tolist() == levels
+    np.testing.assert_array_equal(found[0.1], expected[:, 1])
+    assert model.predict(X, task=TASK, output="polars").columns == ["0.9", "0.1"]
+
+
 def test_levels_of_a_model_without_several_cannot_be_sorted():
     with pytest.raises(ParameterError, match="sort_levels=True needs .* several levels"):
         fitted("one level").predict(X, task=TASK, sort_levels=True)
