@@ -215,6 +215,11 @@ def _as_floats(
     elif array.dtype.kind not in "biuf":
         classes = "Encode classes as 0, 1, ..., or use an estimator, which does."
         remedy = classes if are_labels else "Convert it, for example with astype(float)."
+        if are_labels and array.dtype.names:
+            remedy = (
+                "Of survival it is np.where(event, time, -time) for 'survival:cox', and two "
+                "bounds of the time for 'survival:aft' (docs/survival.md)."
+            )
         raise DataError(f"{argument} has dtype {array.dtype}: it must hold numbers. {remedy}")
     dtype = np.float32 if array.dtype == np.float32 else np.float64
     with np.errstate(over="ignore"):  # of a longer type: it is infinite then, and refused

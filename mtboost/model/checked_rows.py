@@ -17,7 +17,7 @@ from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics.metric import check_classes
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Backend
-from mtboost.trees.losses import as_zero_one, has_bounds, is_ranking
+from mtboost.trees.losses import as_zero_one, has_bounds, has_hazards, is_ranking
 
 #: Weights are small if their mean is below this, and so few children are as heavy as a tree needs.
 _SMALL_WEIGHT = 0.2
@@ -175,3 +175,18 @@ def check_kind_of_rows(objective: object, data: Dataset) -> None:
             f"qid is given, but objective={objective!r} does not rank the rows of queries: leave "
             "qid out, or pass objective='rank:ndcg' (LightGBM: 'lambdarank')."
         )
+
+
+def check_are_times(objective: object, data: Dataset) -> None:
+    """Raise DataError where labels of hazards are whether an event came, and not when."""
+    if not has_hazards(objective):
+        return
+    outermost = [name[0] if isinstance(name, tuple) else name for name in data.tasks]
+    for label in data.label_names or (None,):
+        is_own = np.array([label in (None, name) for name in outermost])[data.tasks.codes]
+        if np.array_equal(np.unique(data.labels()[is_own]), [0.0, 1.0]):
+            raise DataError(
+                f"{'y' if label is None else f'y[{label!r}]'} is 0 or 1 in every row, and "
+                f"objective={objective!r} needs times: the time of an event, and minus the time "
+                "at which a row was censored, as np.where(event, time, -time) has them."
+            )

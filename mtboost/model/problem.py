@@ -17,6 +17,7 @@ from mtboost.base.task_weights import TaskWeight
 from mtboost.base.times import Times, check_times, split_time
 from mtboost.base.validation import validation_data
 from mtboost.model.arguments import Arguments, EvalMetric
+from mtboost.model.checked_rows import check_are_times
 from mtboost.model.libraries import get_backend
 from mtboost.model.named_objectives import Objective, complete_objective
 from mtboost.trees.backend import Backend
@@ -89,6 +90,7 @@ def read_problem(arguments: Arguments) -> Problem:
         feature_names=arguments.feature_names,
         are_bounds=has_bounds(arguments.objective),
     )
+    check_are_times(arguments.objective, data)
     check_times(times, arguments.validation, data.n_given_rows)
     if times is not None and data.row_numbers is not None:
         times = times[data.row_numbers]

@@ -5,6 +5,7 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost
 
@@ -405,6 +406,23 @@ def test_times_that_are_missing_are_refused():
     labels = np.where(np.arange(N_ROWS) == 7, np.nan, Y)
     with pytest.raises(DataError):
         mtboost.fit(X, labels, task=TASK, objective="survival:cox")
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (Y > 0, r"y is 0 or 1 in every row.* np.where\(event, time, -time\)"),
+        (pd.DataFrame({"died": (Y > 0) * 1, "days": np.abs(Y)}), r"y\['died'\] is 0 or 1"),
+        (
+            np.rec.fromarrays([Y > 0, np.abs(Y)], names=["event", "time"]),
+            r"it must hold numbers. Of survival it is np.where\(event, time, -time\)",
+        ),
+    ],
+    ids=["events", "columns", "structured"],
+)
+def test_events_beside_times_are_no_labels(y, message):
+    with pytest.raises(DataError, match=message):
+        mtboost.fit(X, y, task=TASK, objective="survival:cox")
 
 
 def test_intervals_of_hazards_are_refused():
