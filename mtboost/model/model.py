@@ -254,7 +254,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         y : array-like of shape (n_rows,)
             Labels.
         **options
-            Further arguments of :meth:`add_task`.
+            Further arguments of :meth:`add_task`. Where each task has an objective, the task keeps
+            its own unless `objective` is given.
 
         Returns
         -------
@@ -279,7 +280,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         ('a', 'c', 'b')
         """
         model = self.remove_task(task)
-        model.add_task(task, X, y, **options)
+        own = {"objective": self.losses[task].objective} if self.losses else {}
+        model.add_task(task, X, y, **(own | options))
         return model
 
     @renamed(where_in_an_update)

@@ -415,6 +415,15 @@ def test_a_new_task_needs_the_name_of_an_objective(library, objective):
     assert "new" not in model.tasks
 
 
+def test_a_replaced_task_keeps_its_objective(library):
+    model = fit(library)
+    replaced = model.replace_task("visits", SIGNAL["visits"], Y["visits"])
+    assert replaced.losses["visits"].objective == model.losses["visits"].objective
+    other = {"objective": library.own("reg:squarederror")}
+    replaced = model.replace_task("visits", SIGNAL["visits"], Y["visits"], **other)
+    assert replaced.losses["visits"].objective == other["objective"]
+
+
 def test_a_new_task_of_one_objective_cannot_have_another(library):
     model = mtboost.fit(X, LABELS, task=TASK, backend=library.name, **FAST)
     with pytest.raises(ParameterError, match="leave it out"):
