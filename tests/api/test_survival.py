@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from sklearn.model_selection import KFold, cross_val_score
 
 import mtboost
 from mtboost.base.tasks import TaskSet
@@ -277,6 +278,29 @@ def test_folds_without_events_are_left_out():
     np.testing.assert_array_equal(found.predict(X, task=task), expected.predict(X, task=task))
 
 
+def test_reports_leave_out_folds_in_which_a_task_has_no_event():
+    few, no = (name == TASK for name in np.unique(TASK)[:2])
+    labels = np.where(few | no, -np.abs(Y), Y)
+    earliest = np.flatnonzero(few)[np.argsort(np.abs(Y[few]))[:2]]
+    labels[earliest] *= -1.0
+    splitter = KFold(5, shuffle=True, random_state=0)
+    constant = np.zeros((N_ROWS, 1))  # no split, and equal hazards
+    options = {"effort": "fast", "linear_effects": False, "validation": splitter}
+    model = mtboost.fit(constant, labels, task=TASK, objective="survival:cox", **options)
+    found = model.report()["cox-nloglik common"]
+    assert np.isnan(found.iloc[1])
+    sizes, values = [], []  # of equal hazards: the logarithm of the rows at risk
+    for _, valid in splitter.split(X):
+        own = valid[few[valid]]
+        events = own[labels[own] > 0.0]
+        if len(events):
+            at_risk = [np.sum(np.abs(labels[own]) >= labels[event]) for event in events]
+            sizes.append(len(own))
+            values.append(np.mean(np.log(at_risk)))
+    assert len(sizes) < 5
+    assert found.iloc[0] == pytest.approx(np.average(values, weights=sizes))
+
+
 def test_an_event_is_comparable_where_another_row_of_its_task_is_at_risk():
     for y, weight, n_comparable in (
         ([1.0, -2.0, 3.0], None, 1),
@@ -325,6 +349,13 @@ def test_a_regressor_is_scored_by_concordance(objective):
     table = model.model_.evaluate(X[TEST], y[TEST], task=TASK[TEST], metrics="concordance")
     found = model.score(X[TEST], y[TEST], task=TASK[TEST])
     assert found == pytest.approx(table["concordance"].loc["all tasks"])
+
+
+def test_a_regressor_of_bounds_is_cross_validated():
+    table = pd.DataFrame(X).add_prefix("x").assign(clinic=TASK)
+    model = mtboost.MultiTaskRegressor(objective="survival:aft", n_estimators=5, n_jobs=1)
+    model.set_params(strategy="two-stage", task="clinic")
+    assert (cross_val_score(model, table, BOUNDS, cv=3) > 0.5).all()
 
 
 def test_evaluate_judges_all_tasks_within_tasks():

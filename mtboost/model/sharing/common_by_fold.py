@@ -244,6 +244,22 @@ def on_label_scale(
     return settings.objectives.response(own, tasks.names, tasks.codes, settings.params)
 
 
+def are_judged(settings: Settings, folds: Folds) -> npt.NDArray[np.bool_]:
+    """Whether each validation row counts in its task's metric: of hazards, beside an event."""
+    labels = np.concatenate([valid.labels() for _, valid in folds.pairs])
+    if not is_of_hazards(settings.objectives.metric):
+        return np.ones(len(labels), bool)
+    strata = _strata(folds)
+    return np.asarray(np.bincount(strata, labels > 0.0)[strata] > 0.0)
+
+
+def _strata(folds: Folds) -> npt.NDArray[np.int64]:
+    """Number of the task and fold of each validation row."""
+    codes = [valid.tasks.codes for _, valid in folds.pairs]
+    first = np.cumsum([0, *(valid.tasks.n_tasks for _, valid in folds.pairs)])
+    return np.concatenate([at + own for at, own in zip(first, codes, strict=False)])
+
+
 def _losses_of(
     settings: Settings, folds: Folds, predictions: npt.NDArray[np.floating]
 ) -> Float64Array:
@@ -251,10 +267,7 @@ def _losses_of(
     labels = np.concatenate([valid.labels() for _, valid in folds.pairs])
     metric, queries = settings.objectives.metric, folds.valid_queries()
     if is_of_hazards(metric):
-        codes = [valid.tasks.codes for _, valid in folds.pairs]
-        first = np.cumsum([0, *(valid.tasks.n_tasks for _, valid in folds.pairs)])
-        strata = np.concatenate([at + own for at, own in zip(first, codes, strict=False)])
-        return cox_losses(labels, predictions, strata)
+        return cox_losses(labels, predictions, _strata(folds))
     if queries is None:
         losses = settings.objectives.losses_of(folds.tasks.names)
         return losses.of_rows(labels, predictions, folds.valid_tasks().codes)

@@ -21,7 +21,12 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.metrics.metric import Metric
 from mtboost.model.estimates import Rows, errors_by_task, other_scores
-from mtboost.model.sharing.common_by_fold import CommonByFold, on_label_scale, row_losses
+from mtboost.model.sharing.common_by_fold import (
+    CommonByFold,
+    are_judged,
+    on_label_scale,
+    row_losses,
+)
 from mtboost.model.sharing.curves import mean_curves, mean_histories
 from mtboost.model.sharing.towards_constant import MULTIPLES, garrote_factor
 from mtboost.model.stages.objectives import Objectives
@@ -65,7 +70,10 @@ class Evidence:
         self._weights, self._groups = folds.valid_weights(), folds.valid_groups()
         #: Validation rows of each task; weighted rows count by their weight.
         self._n_rows = np.asarray(np.bincount(self._codes, self._weights, n_tasks), np.float64)
-        #: The same in each fold.
+        #: Those by which its metric is known.
+        judged = self._weights * are_judged(settings, folds)
+        self._n_judged = np.asarray(np.bincount(self._codes, judged, n_tasks), np.float64)
+        #: The same as `_n_rows` in each fold.
         self._n_fold_rows = folds.valid_rows_by_task(tasks)
         # Of each way: margins of rows, losses of rows, their means by task, and rounds.
         margins = common.followed_margins()
@@ -311,7 +319,9 @@ class Evidence:
 
     def _values(self, means: Float64Array) -> Float64Array:
         """Return the metric of each task by its mean loss."""
-        return np.array([self._losses.value(*each) for each in enumerate(means)])
+        with np.errstate(divide="ignore", invalid="ignore"):  # NaN if no row is judged
+            of_judged = means * (self._n_rows / self._n_judged)
+        return np.array([self._losses.value(*each) for each in enumerate(of_judged)])
 
     def _metric_by_task(
         self, reported: Objectives, predictions: npt.NDArray[np.floating]
