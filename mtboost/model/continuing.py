@@ -12,6 +12,7 @@ from mtboost.base.archive import read_model
 from mtboost.base.checks import listed
 from mtboost.errors import ParameterError
 from mtboost.model.arguments import Arguments
+from mtboost.model.checked_rows import check_takes_new_rows
 from mtboost.model.model import MultiTaskModel
 
 _ROUNDS = 100
@@ -29,8 +30,11 @@ def continued(arguments: Arguments, signature: inspect.Signature) -> MultiTaskMo
     ------
     ParameterError
         An argument differs from its default, or from the model, and more rounds cannot have it.
+    UnsupportedError
+        The model ranks rows.
     """
     model = _as_model(arguments.init_model)
+    check_takes_new_rows(model.objective, "init_model")
     defaults = {name: own.default for name, own in signature.parameters.items()}
     early_stopping_rounds = arguments.early_stopping_rounds
     taken = (*_OF_UPDATE, *_READ, *_COUNTS)

@@ -232,6 +232,11 @@ def test_changes_of_a_ranking_model_are_refused(change):
         getattr(model, change)(*arguments, X, Y, **options)
 
 
+def test_more_rounds_of_a_ranking_model_are_refused():
+    with pytest.raises(UnsupportedError, match="^init_model takes no queries.*fit a new model"):
+        fit(init_model=fit(**QUICK))
+
+
 def test_a_metric_of_the_user_is_reported():
     metric = Metric("top", lambda y, prediction: float(y[prediction.argmax()]), True)
     model = fit(effort="fast", num_boost_round=20, eval_metric=metric)
