@@ -228,7 +228,8 @@ class FittedTasks(FittedParts):
             ``"pandas"`` keeps the index of `X`, if it has one.
         sort_levels : bool, default=False
             Whether quantiles of several levels are sorted in each row, so that none is below that
-            of a lower level (docs/quantiles.md). Exported boosters predict them as they are.
+            of a lower level (docs/quantiles.md). Without it they are as exported boosters predict
+            them: sorted since XGBoost 3.4.
 
         Returns
         -------

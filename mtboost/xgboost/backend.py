@@ -139,6 +139,12 @@ class XgboostBackend(Backend):
                 f"{argument} lacks 'quantile_alpha', which objective='reg:quantileerror' needs: "
                 "give a level, as in {'quantile_alpha': 0.9}, or several, as in [0.1, 0.5, 0.9]."
             )
+        levels = self.levels(params)
+        if library.version() >= (3, 4) and list(levels) != sorted(levels):
+            raise ParameterError(
+                f"{argument}: quantile_alpha must be ascending since XGBoost 3.4: give "
+                f"{sorted(levels)}."
+            )
         library.check_values(params, table, argument, is_ours=is_ours)
 
     def library_only(self, params: Params) -> str | None:
@@ -373,7 +379,8 @@ class XgboostBackend(Backend):
     def response(self, no_rounds: xgboost.Booster) -> Response:
         learner = json.loads(no_rounds.save_config())["learner"]
         name = learner["objective"]["name"]
-        if has_identity_link(name) or is_quantile(name):
+        is_sorted = is_quantile(name) and library.version() >= (3, 4)  # the levels of each row
+        if has_identity_link(name) or (is_quantile(name) and not is_sorted):
             return lambda margins: margins
         n_features = no_rounds.num_features()
 

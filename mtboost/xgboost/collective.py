@@ -66,9 +66,8 @@ def check_objective(objective: str) -> None:
         is_median = objective == "reg:absoluteerror"
         instead = "use 'reg:pseudohubererror', or train" if is_median else "train"
         raise UnsupportedError(
-            f"objective={objective!r} has "
-            f"{'medians' if is_median else 'percentiles'} as leaves, which workers cannot add "
-            f"up: {instead} on one machine."
+            f"objective={objective!r} needs the residuals of all rows together, which workers do "
+            f"not share: {instead} on one machine."
         )
     if is_ranking(objective) or is_survival(objective):
         raise UnsupportedError(

@@ -585,6 +585,8 @@ class XgboostGrowth(TaskGrowth):
         else:
             # A stock booster does not estimate a start score for a custom objective.
             shape = scratch.predict(matrix, output_margin=True, strict_shape=True).shape
+            if not matrix.num_row():  # of which predictions have no columns since 3.4
+                shape = (0, max(1, self.settings.n_classes))
             scratch.boost(matrix, 0, grad=np.zeros(shape, "f4"), hess=np.ones(shape, "f4"))
         if self._frame is None:
             self._frame = assemble.read_document(scratch)

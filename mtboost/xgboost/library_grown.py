@@ -25,7 +25,8 @@ from mtboost.xgboost.device_rows import DeviceRows
 from mtboost.xgboost.library import Settings
 from mtboost.xgboost.vector_leaves import scalar_trees
 
-# Objectives that set leaves themselves: XGBoost crashes where these meet gradients of others.
+# Objectives that set leaves themselves before XGBoost 3.4, which crashes where these meet gradients
+# of others.
 _REFITTED = ("reg:absoluteerror", "reg:quantileerror")
 
 

@@ -57,9 +57,9 @@ class TaskObjective(BaseTaskObjective):
     ------
     UnsupportedError
         The loss has no gradient in the core, or sets its leaves by another rule
-        (``"reg:absoluteerror"`` of XGBoost 3.0 to 3.3). In training on several machines: `task` are
-        labels of rows, or the loss ranks. With ``"survival:aft"``: `task` is a field, which
-        has its bounds.
+        (``"reg:absoluteerror"`` and ``"reg:quantileerror"`` of XGBoost 3.0 to 3.3). In training on
+        several machines: `task` are labels of rows, or the loss ranks. With ``"survival:aft"``:
+        `task` is a field, which has its bounds.
 
     Notes
     -----
@@ -150,8 +150,8 @@ class TaskObjective(BaseTaskObjective):
             if workers is not None:
                 n_columns = int(workers.gather([n_columns], "columns of the margins").max())
             self._n_columns = n_columns
-        if len(margins) == 0 and self._n_columns:
-            return np.empty((0, self._n_columns), np.float32)
+        if len(margins) == 0:
+            return np.empty((0, max(1, self._n_columns)), np.float32)
         return margins
 
     def _comparable(self) -> str:

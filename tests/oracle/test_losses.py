@@ -250,6 +250,51 @@ def test_smooth_absolute_error_without_residuals_or_weight_is_finite():
     np.testing.assert_array_equal(pairs, np.zeros((2, 1, 2)))
 
 
+def smooth_quantiles(margins, labels, weights, levels):
+    """XGBoost 3.4's pairs from the definition, in float64."""
+    residuals = (margins - labels).astype(np.float64)
+    scale = np.average(np.sqrt(np.abs(residuals)), axis=0, weights=weights) ** 2
+    x = residuals / (0.04 * scale)
+    curvature = np.maximum(np.tanh(x) / x, 3e-4) / 0.08
+    slope = scale / 2 * (np.tanh(x) + 1 - 2 * np.array(levels))
+    return weights[:, None, None] * np.stack([slope, curvature], axis=-1)
+
+
+@pytest.mark.parametrize("levels", [[0.9], [0.05, 0.5, 0.5, 0.95]])
+@pytest.mark.parametrize("n_rows", [1, 20, 10_000])
+def test_smooth_quantiles_take_their_scales_from_all_rows(n_rows, levels):
+    rng = np.random.default_rng(n_rows)
+    margins = rng.standard_cauchy((n_rows, len(levels))).astype(np.float32)
+    labels = rng.standard_cauchy((n_rows, 1)).astype(np.float32)
+    weights = rng.uniform(0.1, 2.0, size=n_rows).astype(np.float32)
+    options = {"arithmetic": "xgboost-3.4", "quantile_alpha": levels}
+    loss = _core.Loss("reg:quantileerror", len(levels), **options)
+    for given in (None, weights):
+        pairs = loss.gradients(margins, labels, given)
+        used = np.ones(n_rows) if given is None else given
+        expected = smooth_quantiles(margins, labels, used, levels)
+        atol = 1e-6 * np.abs(expected).max()  # of slopes that cancel
+        np.testing.assert_allclose(pairs, expected, rtol=2e-5, atol=atol)
+        for n_threads in (2, 7):
+            again = loss.gradients(margins, labels, given, n_threads=n_threads)
+            np.testing.assert_array_equal(again, pairs)
+    assert not loss.refits_leaves
+
+
+def test_smooth_quantiles_without_residuals_or_weight_are_zero():
+    loss = _core.Loss("reg:quantileerror", arithmetic="xgboost-3.4", quantile_alpha=[0.9])
+    for rows in ((float32(1, 2), float32(1, 2)), (float32(1, 2), float32(0, 0), float32(0, 0))):
+        np.testing.assert_array_equal(loss.gradients(*rows), np.zeros((2, 1, 2)))
+    # Without a residual, but beside one that gives the scale, the curvature is the largest.
+    (_, curvature), (_, other) = loss.gradients(float32(1, 2), float32(1, 3))[:, 0]
+    assert curvature == np.float32(0.5) / np.float32(0.04) > other
+
+
+def test_levels_of_smooth_quantiles_must_ascend():
+    with pytest.raises(ValueError, match="quantile_alpha must be ascending since XGBoost 3.4"):
+        _core.Loss("reg:quantileerror", 2, arithmetic="xgboost-3.4", quantile_alpha=[0.9, 0.1])
+
+
 def test_absolute_error_has_the_sign_as_gradient_and_the_weight_as_hessian():
     pairs = _core.Loss("reg:absoluteerror").gradients(
         float32(1, 2, 3), float32(2, 2, 2), float32(1, 5, 0.5)

@@ -18,6 +18,7 @@ from mtboost.model.stages import small_models, specific
 from mtboost.trees.backend import Rows
 from mtboost.xgboost import assemble
 from mtboost.xgboost.backend import XgboostBackend
+from mtboost.xgboost.library import version
 from mtboost.xgboost.small_models import XgboostSmallTrainer
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
@@ -170,7 +171,10 @@ def test_more_values_than_bins_are_no_obstacle_without_missing_values(monkeypatc
                 np.ones(N)[: len(margins)],
             )
         },
-        {"objective": "reg:absoluteerror"},
+        pytest.param(
+            {"objective": "reg:absoluteerror"},
+            marks=pytest.mark.skipif(version() >= (3, 4), reason="its leaves are Newton steps"),
+        ),
         {"weight": np.arange(N) % 2.0},
         {"X": np.asfortranarray(X), "feature_prior": [1.0, 2.0, 3.0, 4.0, 5.0]},
     ],

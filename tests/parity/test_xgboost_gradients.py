@@ -48,12 +48,13 @@ IS_OLD = version() < (3, 2)
 SINGLE_OUTPUT = ("count:poisson", "reg:pseudohubererror", "reg:tweedie") if IS_OLD else ()
 N_PARALLEL = (1,) if IS_OLD else (1, 3)
 N_OUTPUTS = 3
+LEVELS = [0.9, 0.1, 0.5] if version() < (3, 4) else [0.1, 0.5, 0.9]  # which are in order since
 CASES = (
     [(name, options, 1) for name, options in ELEMENTWISE]
     + [(name, options, N_OUTPUTS) for name, options in ELEMENTWISE if name not in SINGLE_OUTPUT]
     + [("multi:softprob", {}, N_OUTPUTS), ("multi:softmax", {}, N_OUTPUTS)]
     + [("reg:quantileerror", {"quantile_alpha": [0.3]}, 1)]
-    + [("reg:quantileerror", {"quantile_alpha": [0.9, 0.1, 0.5]}, N_OUTPUTS)]
+    + [("reg:quantileerror", {"quantile_alpha": LEVELS}, N_OUTPUTS)]
 )
 
 

@@ -112,7 +112,7 @@ def test_what_does_not_work_on_several_workers_is_refused_before_training(pool):
         assert "TaskSplit does not train on several machines" in said["labels of rows"]
         assert "or give it 'label_lower_bound' as task" in said["labels of rows"]
         assert "reg:pseudohubererror" in said["medians"]
-        assert "percentiles as leaves, which workers cannot add up" in said["percentiles"]
+        assert "needs the residuals of all rows together" in said["percentiles"]
 
 
 # ---- tasks in the matrix, on one machine ---------------------------------------------------------

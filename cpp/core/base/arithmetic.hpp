@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose numbers come out. XGBoost 3.4 rounds gains in another order than 3.0 to 3.3 (split/xgboost_arithmetic.hpp) and has
-// another absolute error (loss/smooth_absolute_error_loss.hpp).
+// other absolute errors and quantiles (loss/smooth_absolute_error_loss.hpp, loss/smooth_quantile_loss.hpp).
 #pragma once
 
 #include <cstdint>

@@ -60,11 +60,11 @@ float leaf_value(std::span<const SmallNode> nodes, const MatrixView<float>& cell
   return node->condition;
 }
 
-// Seeds of the rows that XGBoost's trees see; it has drawn one number before the first tree, for columns.
-void extend_row_seeds(std::vector<std::uint32_t>& seeds, std::uint64_t seed, std::size_t n_trees) {
+// Seeds of the rows that XGBoost's trees see. Before 3.4 it has drawn one number before the first tree, for columns.
+void extend_row_seeds(std::vector<std::uint32_t>& seeds, const XgboostParams& params, std::size_t n_trees) {
   if (seeds.size() >= n_trees) return;
-  std::mt19937 engine(static_cast<std::mt19937::result_type>(seed));
-  engine.discard(1 + seeds.size());
+  std::mt19937 engine(static_cast<std::mt19937::result_type>(params.seed));
+  engine.discard((params.arithmetic == Arithmetic::xgboost_3_4 ? 0 : 1) + seeds.size());
   while (seeds.size() < 2 * n_trees) seeds.push_back(static_cast<std::uint32_t>(engine()));
 }
 
@@ -94,7 +94,7 @@ SmallModels::SmallModels(Rows rows, Rows valid, XgboostParams params, Options op
   trees_.resize(n_models);
   ThreadPool pool(threads_for(kStepsPerCell * rows_.cells.n_rows * rows_.cells.n_columns, n_threads));
   pool.parallel_for(n_models, [&](std::size_t model) {
-    columns_[model] = SortedFeatures(cells_of(rows_, model));
+    columns_[model] = SortedFeatures(cells_of(rows_, model), params_.arithmetic);
     trees_[model].first_nodes.push_back(0);
   });
 }
@@ -114,8 +114,7 @@ void SmallModels::grow(std::span<const std::uint32_t> models, std::span<const Gr
     n_own_rows += columns_[model].n_rows();
     most_trees = std::max(most_trees, trees_[model].first_nodes.size());
   }
-  if (params_.subsample < 1.0 && !options_.is_symmetric)
-    extend_row_seeds(row_seeds_, params_.seed, most_trees + n_outputs);
+  if (params_.subsample < 1.0 && !options_.is_symmetric) extend_row_seeds(row_seeds_, params_, most_trees + n_outputs);
   ThreadPool pool(threads_for(kStepsPerCell * n_own_rows * rows_.cells.n_columns * n_outputs, n_threads));
   pool.parallel_for((models.size() + kModelsPerBlock - 1) / kModelsPerBlock, [&](std::size_t block) {
     SortedGrowth growth(params_);

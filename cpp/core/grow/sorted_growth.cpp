@@ -39,8 +39,12 @@ void find_gains(const XgboostArithmetic& arithmetic, std::span<const double> gra
 
 // ---- columns ------------------------------------------------------------------------------------
 
-SortedFeatures::SortedFeatures(const MatrixView<float>& cells)
-    : n_rows_(cells.n_rows), n_features_(cells.n_columns), order_(n_rows_ * n_features_), bins_(order_.size()) {
+SortedFeatures::SortedFeatures(const MatrixView<float>& cells, Arithmetic arithmetic)
+    : n_rows_(cells.n_rows),
+      n_features_(cells.n_columns),
+      order_(n_rows_ * n_features_),
+      bins_(order_.size()),
+      arithmetic_(arithmetic) {
   require(n_rows_ <= kMostRows, "a small model has more than 65535 rows");
   std::vector<std::pair<float, std::uint16_t>> present;
   std::vector<std::uint16_t> missing;
@@ -77,6 +81,7 @@ std::span<const std::uint16_t> SortedFeatures::present(feature_t feature) const 
 }
 
 float SortedFeatures::min_value(feature_t feature, const MatrixView<float>& cells) const noexcept {
+  if (arithmetic_ == Arithmetic::xgboost_3_4) return -std::numeric_limits<float>::infinity();
   const double least = cells(present(feature).front(), feature);
   return static_cast<float>(least - (std::abs(least) + kMargin));
 }

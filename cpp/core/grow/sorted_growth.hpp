@@ -37,7 +37,7 @@ class SortedFeatures {
   static constexpr std::size_t kMostRows = 0xffff;
 
   SortedFeatures() = default;
-  explicit SortedFeatures(const MatrixView<float>& cells);
+  SortedFeatures(const MatrixView<float>& cells, Arithmetic arithmetic);
 
   std::size_t n_rows() const noexcept { return n_rows_; }
   std::size_t n_features() const noexcept { return n_features_; }
@@ -47,6 +47,7 @@ class SortedFeatures {
   }
   // XGBoost's upper ends of the bins: the value of the next bin, and beyond the last value.
   std::vector<float> edges(feature_t feature, const MatrixView<float>& cells) const;
+  // XGBoost's threshold below every value: infinite since 3.4.
   float min_value(feature_t feature, const MatrixView<float>& cells) const noexcept;
   // What x must be below to be in one of the first `n_bins` bins.
   float threshold(feature_t feature, std::size_t n_bins, const MatrixView<float>& cells) const noexcept;
@@ -56,6 +57,7 @@ class SortedFeatures {
 
   std::size_t n_rows_ = 0, n_features_ = 0;
   std::vector<std::uint16_t> order_, bins_;
+  Arithmetic arithmetic_ = Arithmetic::xgboost_3_0;
 };
 
 // Whether sums of any of the gradients, and of the hessians, are exact in double in any order.

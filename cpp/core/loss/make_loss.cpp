@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loss/make_loss.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/require.hpp"
@@ -12,6 +13,7 @@
 #include "loss/pseudo_huber_loss.hpp"
 #include "loss/quantile_loss.hpp"
 #include "loss/smooth_absolute_error_loss.hpp"
+#include "loss/smooth_quantile_loss.hpp"
 #include "loss/softmax_loss.hpp"
 #include "loss/squared_error_loss.hpp"
 #include "loss/squared_log_error_loss.hpp"
@@ -60,7 +62,9 @@ std::unique_ptr<XgboostLoss> make_loss(const std::string& name, std::size_t n_ou
     const auto levels = params.quantile_alpha.empty() ? std::vector<float>(n_outputs, 0.5f) : params.quantile_alpha;
     require(levels.size() == n_outputs, name + " needs one level of quantile_alpha per output, found " +
                                             std::to_string(levels.size()) + " for " + std::to_string(n_outputs));
-    return std::make_unique<QuantileLoss>(name, levels);
+    if (params.arithmetic != Arithmetic::xgboost_3_4) return std::make_unique<QuantileLoss>(name, levels);
+    require(std::ranges::is_sorted(levels), "quantile_alpha must be ascending since XGBoost 3.4");
+    return std::make_unique<SmoothQuantileLoss>(name, levels);
   }
   if (name == "multi:softprob" || name == "multi:softmax") {
     require(n_outputs >= 2, name + " needs n_outputs of at least 2, one per class");

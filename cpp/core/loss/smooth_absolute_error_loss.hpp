@@ -16,8 +16,7 @@ class SmoothAbsoluteErrorLoss final : public Loss<float> {
   std::string label_domain() const override { return "finite labels"; }
   bool accepts(float label) const noexcept override;
 
-  // The scale of each output, (mean of sqrt|r|)² over all rows by weight: large residuals hardly move it, and it falls as
-  // the model improves.
+  // The scale of each output (residual_scale.hpp).
   std::vector<float> summarise(const LossRows<float>& rows, ThreadPool& pool) const override;
   void gradients_of_block(const LossRows<float>& rows, std::span<const float> scales, std::size_t first_row,
                           std::size_t last_row, GradientPair* pairs /* OUT */) const noexcept override;

@@ -64,10 +64,12 @@ class CommonByFold:
         """Loss of each validation row, fold after fold."""
         predictions = []
         for model, settings, (_, valid) in self._of_folds():
-            watch = _watch_of(model)
-            if max(model.quit_round.values()) == model.trees.n_linear + watch.best_round:
-                objectives, best = settings.objectives, watch.best_predictions
-                predictions.append(objectives.followed_response(best, valid, settings.params))
+            n_rounds = max(model.quit_round.values()) - model.trees.n_linear
+            known = _watch_of(model).predictions_after(n_rounds)
+            if known is not None:
+                predictions.append(
+                    settings.objectives.followed_response(known, valid, settings.params)
+                )
             else:
                 margins = followed_margins(settings, model, valid)
                 predictions.append(on_label_scale(settings, valid.tasks, margins))

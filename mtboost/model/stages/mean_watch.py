@@ -14,6 +14,8 @@ from mtboost.model.stages.task_losses import TaskLosses
 #: What a model may still gain, in units of what it has gained in the second half of its rounds. In
 #: 14 searches this stopped 66 of some 290 models; one of them would have been the best in the end.
 _MOST_GAIN = 3.0
+#: Predictions a round, if there are no more, that are kept of every round.
+_FEW_PREDICTIONS = 2_000
 
 
 class MeanWatch:
@@ -27,6 +29,8 @@ class MeanWatch:
         Rounds after which it was reached.
     best_predictions : ndarray
         Of the validation rows after these rounds, on the scale of the labels.
+    predictions : list of ndarray
+        After `first_round` and each further round, of few validation rows; else empty.
     first_round : int
         1, or 0 if it knows the loss before the first round.
     curve : list of float
@@ -56,6 +60,7 @@ class MeanWatch:
         self.best = np.inf
         self.best_round = 0
         self.best_predictions: npt.NDArray[np.floating] = np.empty(0)
+        self.predictions: list[npt.NDArray[np.floating]] = []
 
     def begin(self, values: npt.NDArray[np.float64], predictions: npt.NDArray[np.floating]) -> None:
         """Take into account what rows are predicted before the first round.
@@ -86,7 +91,15 @@ class MeanWatch:
                 return True
         return n_rounds - self.best_round >= self._early_stopping_rounds
 
+    def predictions_after(self, n_rounds: int) -> npt.NDArray[np.floating] | None:
+        """Return what the validation rows were predicted; None if that is not known any more."""
+        if n_rounds == self.best_round:
+            return self.best_predictions
+        return self.predictions[n_rounds - self.first_round] if self.predictions else None
+
     def _add(self, values: npt.NDArray[np.float64], predictions: npt.NDArray[np.floating]) -> None:
+        if predictions.size <= _FEW_PREDICTIONS:
+            self.predictions.append(predictions.copy())
         values = self._losses.of_tasks(values)
         known = ~np.isnan(values) & (self._weights > 0)
         # Without events in any task no value is known: such rows have the loss 0 elsewhere, too.
