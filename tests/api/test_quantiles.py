@@ -308,6 +308,16 @@ def test_a_booster_of_all_tasks_has_one_level():
         fitted("three levels").booster()
 
 
+@pytest.mark.skipif(not IS_SMOOTHED, reason="before XGBoost 3.4 leaves are percentiles")
+def test_an_objective_for_xgboost_trains_what_xgboost_does():
+    matrix = xgboost.QuantileDMatrix(X, Y, nthread=1)
+    params = {"objective": "reg:quantileerror", "quantile_alpha": 0.9, "base_score": 0.5}
+    params |= {"max_depth": 2, "nthread": 1}
+    objective = mtboost.xgboost.TaskObjective("reg:quantileerror", TASK, quantile_alpha=[0.9])
+    found, expected = (xgboost.train(params, matrix, 5, obj=obj) for obj in (objective, None))
+    np.testing.assert_array_equal(found.predict(matrix), expected.predict(matrix))
+
+
 @pytest.mark.skipif(IS_SMOOTHED, reason="since XGBoost 3.4 leaves are Newton steps")
 def test_an_objective_for_xgboost_is_refused():
     with pytest.raises(UnsupportedError, match="another rule than the gradients"):
