@@ -162,6 +162,13 @@ EVERY_DATA_SET_UNDER_EVERY_SETTING = [
 ]
 
 
+def with_losses(cases: list[tuple[str, str]], losses: list[Loss]) -> list[tuple[str, str, Loss]]:
+    """Each case with one loss; data sets and settings have all losses in turn."""
+    names, settings = (list(dict.fromkeys(column)) for column in zip(*cases, strict=True))
+    places = (names.index(name) + settings.index(setting) for name, setting in cases)
+    return [(*case, losses[n % len(losses)]) for case, n in zip(cases, places, strict=True)]
+
+
 def set_up(setting: str, n_columns: int) -> Params:
     settings = {"num_leaves": 12} | CATEGORICAL_SETTINGS[setting]
     for name, rest in (("monotone_constraints", 0), ("feature_contri", 1.0)):

@@ -165,7 +165,8 @@ def test_auto_chooses_by_the_loss_that_weights_define(backend, option, n_tasks, 
     margin = rows[:, 0] + rng.normal(size=n_tasks)[task] * rows[:, 1] - 2.5
     y = (rng.random(len(rows)) < 1.0 / (1.0 + np.exp(-margin))).astype(int)
     ratio = np.sum(y == 0) / np.sum(y)
-    fit = partial(mtboost.fit, rows, y, task=task, effort="fast", backend=backend)
+    options = {"task": task, "effort": "fast", "validation_fraction": 0.25, "backend": backend}
+    fit = partial(mtboost.fit, rows, y, **options)
     value = ratio if option == "scale_pos_weight" else True
     size = {"max_depth": 3, "learning_rate": 0.1}  # the search is then shorter
     scaled = fit(params={option: value, **size}).predict(rows, task=task)

@@ -8,6 +8,7 @@ from shared_tasks import (
     N_TASKS,
     OPTIONS,
     OUTLIER,
+    QUICK,
     SAME,
     SAMPLING,
     UNRELATED,
@@ -89,7 +90,7 @@ def test_an_unknown_effort_is_an_error(library):
         fitted(library, tasks_of(SAME), effort="huge")
 
 
-SHORT = {"params": {}, "num_boost_round": 40, "early_stopping_rounds": 3}
+SHORT = {"params": {}, "num_boost_round": 10, "early_stopping_rounds": 3}
 
 
 def test_a_limit_that_leaves_nothing_out_is_the_balanced_search(library):
@@ -173,7 +174,7 @@ def test_few_rounds_compare_settings_and_do_not_limit_the_best(library, monkeypa
 
 
 def test_trees_see_a_part_of_the_rows_unless_the_user_says_how_many(library):
-    options = {"effort": "thorough"}
+    options = {**QUICK, "effort": "thorough"}
     losses = fitted(library, tasks_of(SAME), **options).common_losses
     assert "given size, pooled, 0.5 of the rows" in losses
     all_rows = {**OPTIONS["params"], **SAMPLING[library.name]}
@@ -200,7 +201,8 @@ def test_of_many_rows_those_held_out_are_trained_on_by_request(library, monkeypa
     X, _, task = data = tasks_of(SAME)
     limit(monkeypatch, most_rows=300)
     as_it_comes, without, again = (
-        fitted(library, data, refit=refit).predict(X, task=task) for refit in (None, False, True)
+        fitted(library, data, refit=refit, **QUICK).predict(X, task=task)
+        for refit in (None, False, True)
     )
     assert np.array_equal(as_it_comes, without)
     assert not np.array_equal(as_it_comes, again)
@@ -230,7 +232,7 @@ def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
     X, y, task = tasks_of(OUTLIER)
     for kept in ([4], [1, 2, 3, 5]):
         own = np.isin(task, kept)
-        model = fitted(library, (X, y, task), eval_set=(X[own], y[own], task[own]))
+        model = fitted(library, (X, y, task), eval_set=(X[own], y[own], task[own]), **QUICK)
         assert np.isfinite(model.predict(X, task=task)).all()
 
 
@@ -248,16 +250,17 @@ def test_of_many_tasks_some_decide_for_all(library, monkeypatch):
 def test_rows_without_weight_decide_nothing(library):
     X, y, task = tasks_of(OUTLIER)
     weight = (task < N_TASKS - 1).astype(float)
-    losses = fitted(library, (X, y, task), weight=weight).common_losses
+    losses = fitted(library, (X, y, task), weight=weight, **QUICK).common_losses
     other = np.where(weight == 0, 100.0 - y, y)
-    again = fitted(library, (X, other, task), weight=weight).common_losses
+    again = fitted(library, (X, other, task), weight=weight, **QUICK).common_losses
     assert losses == pytest.approx(again)
 
 
 def test_the_same_bytes_for_any_number_of_threads(library, tmp_path):
     files = []
     for n_threads in (1, 2):
-        fitted(library, tasks_of(OUTLIER), n_threads=n_threads).save(tmp_path / str(n_threads))
+        model = fitted(library, tasks_of(OUTLIER), n_threads=n_threads, **QUICK)
+        model.save(tmp_path / str(n_threads))
         files.append((tmp_path / str(n_threads)).read_bytes())
     assert files[0] == files[1]
 

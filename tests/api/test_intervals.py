@@ -73,7 +73,8 @@ def test_scores_of_rows_that_trees_know_by_heart_are_those_of_other_rows(library
 
 def test_intervals_change_no_prediction(library):
     X, _, task = table(seed=1)
-    for options in ({}, {"strategy": "auto", "effort": "fast", "num_boost_round": 20}):
+    searched = {"strategy": "auto", "effort": "fast", "num_boost_round": 5}
+    for options in ({}, searched):
         plain = fitted(library, **options)
         found = fitted(library, intervals=True, **options)
         np.testing.assert_array_equal(found.predict(X, task=task), plain.predict(X, task=task))

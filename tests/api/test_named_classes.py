@@ -87,7 +87,8 @@ def test_auto_and_tasks_that_lack_a_class():
     y = {name: texts[task == name] for name in tables}
     y["w"][:] = "legal"
     valid = (tables, {**y, "u": y["u"].tolist()})
-    model = mtboost.fit(tables, y, effort="fast", num_boost_round=20, eval_set=valid, n_ensemble=2)
+    options = {"effort": "fast", "num_boost_round": 8, "specific_rounds": 8, "n_ensemble": 2}
+    model = mtboost.fit(tables, y, eval_set=valid, **options)
     assert model.classes == ("fraud", "legal", "unsure")
     found = model.predict(tables, output="pandas")["w"]
     assert found.idxmax(axis=1).eq("legal").mean() > 0.9

@@ -73,7 +73,7 @@ def test_the_table_is_read():
         {"pooling": 2.0},
         {"split_score": "plain", "task_splits": True},
         {"split_score": "plain", "symmetric_trees": True},
-        {"strategy": "auto", "effort": "fast"},
+        {"strategy": "auto", "effort": "fast", "validation_fraction": 0.25},
     ],
     ids=lambda options: "-".join(map(str, options.values())),
 )

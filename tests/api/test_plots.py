@@ -20,6 +20,7 @@ matplotlib.use("agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 FAST = {"strategy": "two-stage", "num_boost_round": 8, "specific_rounds": 4}
+SEARCHED = {"effort": "fast", "num_boost_round": 8, "validation_fraction": 0.25}
 ODD = [
     "$x^2$",
     "_hidden",
@@ -411,7 +412,7 @@ def test_what_auto_chose_has_its_colour(way, monkeypatch):
         lambda self: dict.fromkeys(("a", "b", "c"), way),
     )
     X, y, task = make(("a", "b", "c"))
-    model = mtboost.fit(X, y, task=task, effort="fast", num_boost_round=20)
+    model = mtboost.fit(X, y, task=task, **SEARCHED)
     n_tasks = sum(
         report.sharing == way and report.specific_rounds > 0 for report in model.reports.values()
     )
@@ -500,7 +501,7 @@ def test_bars_of_effects_are_standard_errors_of_means():
 def test_models_without_a_pooled_prediction_are_refused():
     X, y, task = make(("a", "b"))
     objective = {"a": "reg:squarederror", "b": "reg:squarederror"}
-    model = mtboost.fit(X, y, task=task, objective=objective, num_boost_round=5)
+    model = mtboost.fit(X, y, task=task, objective=objective, **SEARCHED)
     with pytest.raises(UnsupportedError, match="a pooled prediction, which a model with an object"):
         plotting.plot_shrinkage(model, X, y, task=task)
     classes = np.digitize(y, [-0.5, 0.5]).astype(float)
@@ -846,5 +847,5 @@ def test_trees_of_tasks_with_different_objectives_are_drawn():
     X, y, task = make(("a", "b"))
     objective = {"a": "reg:squarederror", "b": "binary:logistic"}
     y = np.where(task == "b", y > 0, y)
-    model = mtboost.fit(X, y, task=task, objective=objective, num_boost_round=5)
+    model = mtboost.fit(X, y, task=task, objective=objective, **SEARCHED)
     assert leaf_values(plotting.plot_tree(model, "b"))

@@ -145,7 +145,7 @@ def test_split_scores_and_pooled_leaves(backend, score, pooling):
 
 @BOTH
 def test_the_search_judges_by_queries(backend):
-    model = fit(backend, effort="fast", num_boost_round=60)
+    model = fit(backend, effort="fast", num_boost_round=60, validation_fraction=0.25)
     for loss in model.common_losses.values():
         assert np.isnan(loss) or -1.0 <= loss <= -0.5  # minus NDCG
     assert ndcg(model.predict(X, task=TASK)) > 0.85

@@ -161,7 +161,8 @@ def test_boosters_and_files_are_those_of_the_new_model(library, variant, tmp_pat
 def test_tasks_that_share_in_any_way_can_be_refreshed(library):
     X, y, task = rows(n_rows=300)
     y = np.where(task == "c", 4 * X[:, 2] * X[:, 0], y)
-    model = mtboost.fit(X, y, task=task, backend=library.name, effort="fast", num_boost_round=40)
+    options = {"effort": "fast", "num_boost_round": 40, "validation_fraction": 0.25}
+    model = mtboost.fit(X, y, task=task, backend=library.name, **options)
     kept = model.refresh(X, y, task=task, shrink=1e9)
     before = model.predict_margin(X, task=task)
     np.testing.assert_allclose(kept.predict_margin(X, task=task), before, atol=1e-3)

@@ -118,15 +118,25 @@ def fitted():
 
 
 @pytest.fixture(scope="module")
+def page_of_fitted(fitted, tmp_path_factory):
+    return written(fitted, tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture(scope="module")
 def searched():
     X, y, task = make()
     return mtboost.fit(X, y, task=task, effort="fast", num_boost_round=20)
 
 
-def test_a_report_of_test_rows_has_every_section_and_plot(searched, tmp_path):
+@pytest.fixture(scope="module")
+def page_of_test_rows(searched, tmp_path_factory):
     X, y, task = make(seed=1)
-    against = {"none": np.zeros(len(y))}
-    page = written(searched, tmp_path, X, y, task=task, against=against, title="Stores & more")
+    options = {"task": task, "against": {"none": np.zeros(len(y))}, "title": "Stores & more"}
+    return written(searched, tmp_path_factory.mktemp("report"), X, y, **options)
+
+
+def test_a_report_of_test_rows_has_every_section_and_plot(searched, page_of_test_rows):
+    page = page_of_test_rows
     titles = [text for tag, text in page.texts if tag == "h2"]
     assert titles == [
         "Know before use",
@@ -161,11 +171,10 @@ def test_a_report_of_a_ranking_takes_the_queries(tmp_path):
     }
 
 
-def test_scores_are_those_of_evaluate(searched, tmp_path):
+def test_scores_are_those_of_evaluate(searched, page_of_test_rows):
     X, y, task = make(seed=1)
     against = {"none": np.zeros(len(y))}
-    page = written(searched, tmp_path, X, y, task=task, against=against)
-    rows = page.table("task", "test rows")
+    rows = page_of_test_rows.table("task", "test rows")
     table = searched.evaluate(X, y, task=task, against=against)
     assert [*rows] == ["all tasks", "a", "b", "c"]
     for name, cells in rows.items():
@@ -193,16 +202,16 @@ def test_rows_of_tasks_are_those_of_the_report(library, tmp_path):
         assert cells["features"] == "2"
 
 
-def test_candidates_and_the_choice_are_listed(searched, tmp_path):
-    page = written(searched, tmp_path)
+def test_candidates_and_the_choice_are_listed(searched, page_of_test_rows):
+    page = page_of_test_rows
     texts = " ".join(text for _, text in page.texts)
     assert f"It chose: {searched.common_choice}." in texts
     ways = searched.report()["sharing"].value_counts()
     assert sum(int(cells["tasks"]) for cells in page.table("a task uses").values()) == ways.sum()
 
 
-def test_without_test_rows_it_says_that_scores_are_too_good(fitted, tmp_path):
-    page = written(fitted, tmp_path)
+def test_without_test_rows_it_says_that_scores_are_too_good(fitted, page_of_fitted):
+    page = page_of_fitted
     assert any("No test rows were given" in text for tag, text in page.texts if tag == "li")
     rows = page.table("task", "metric")
     for name, cells in rows.items():
@@ -232,8 +241,8 @@ def test_the_digest_is_that_of_the_model_file(searched, tmp_path):
         assert rows["SHA-256 of mtboost.json in the model file"]["value"] == digest
 
 
-def test_settings_and_versions_are_listed(fitted, tmp_path):
-    page = written(fitted, tmp_path)
+def test_settings_and_versions_are_listed(fitted, page_of_fitted):
+    page = page_of_fitted
     parameters = {name: cells["value"] for name, cells in page.table("parameter").items()}
     assert parameters == {name: str(value) for name, value in fitted.params.items()}
     versions = page.table("package")
@@ -274,6 +283,8 @@ def test_models_of_every_kind_have_a_report(library, tmp_path):
         objective={"a": library.squared_error, "b": library.own("binary:logistic")}
         | {"c": library.squared_error},
         backend=library.name,
+        effort="fast",
+        validation_fraction=0.25,
         num_boost_round=5,
     )
     written(mixed, tmp_path, X, np.where(task == "b", y > 0, y), task=task)

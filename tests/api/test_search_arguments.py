@@ -104,7 +104,7 @@ def test_a_metric_that_is_no_mean_is_reported_and_does_not_decide(library, effor
     X, y, task = tasks_of(OUTLIER)
     data = X, (y > np.median(y)).astype(float), task
     told = []
-    options = {"effort": effort, "eval_set": (X[::3], data[1][::3], task[::3])}
+    options = {**QUICK, "effort": effort, "eval_set": (X[::3], data[1][::3], task[::3])}
     model = fitted(
         library, data, eval_metric="auc", on_round=lambda *own: told.append(own), **options
     )
@@ -126,13 +126,13 @@ def test_a_metric_that_is_no_mean_is_reported_and_does_not_decide(library, effor
 def test_a_metric_of_the_user_is_reported_with_and_without_weights(library):
     X, y, task = tasks_of(SAME)
     metric = Metric("own", lambda y, p: mean_squared_error(y, p), greater_is_better=False)
-    report = fitted(library, (X, y, task), eval_metric=metric).report()
-    np.testing.assert_allclose(
-        report["own common"], fitted(library, (X, y, task)).report()["rmse common"] ** 2, rtol=1e-4
-    )
+    options = {**QUICK, "effort": "fast"}
+    report = fitted(library, (X, y, task), eval_metric=metric, **options).report()
+    by_default = fitted(library, (X, y, task), **options).report()
+    np.testing.assert_allclose(report["own common"], by_default["rmse common"] ** 2, rtol=1e-4)
     weighted = Metric("own", mean_squared_error, greater_is_better=False)
-    weight = np.ones(len(y))
-    again = fitted(library, (X, y, task), eval_metric=weighted, weight=weight).report()
+    options |= {"eval_metric": weighted, "weight": np.ones(len(y))}
+    again = fitted(library, (X, y, task), **options).report()
     np.testing.assert_allclose(again["own common"], report["own common"])
 
 
@@ -168,11 +168,12 @@ def test_without_refit_the_final_model_is_one_of_the_training_rows(library):
     data = Dataset(X, y, task=task)
     train, valid = hold_out(data, 0.2, False, 0)
     of_rows = [(part.common.native, part.labels(), task_of_rows(part)) for part in (train, valid)]
-    one, _ = tried(library, (X, y, task), refit=False)
-    same, _ = tried(library, of_rows[0], eval_set=of_rows[1])
+    fast = {"effort": "fast"}
+    one, _ = tried(library, (X, y, task), refit=False, **fast)
+    same, _ = tried(library, of_rows[0], eval_set=of_rows[1], **fast)
     assert library.raw(one.booster(0)) == library.raw(same.booster(0))
-    other, _ = tried(library, (X, y, task), refit=True)
-    default, _ = tried(library, (X, y, task))
+    other, _ = tried(library, (X, y, task), refit=True, **fast)
+    default, _ = tried(library, (X, y, task), **fast)
     assert library.raw(other.booster(0)) == library.raw(default.booster(0))
     assert library.raw(other.booster(0)) != library.raw(one.booster(0))
 
@@ -226,7 +227,7 @@ def test_histories_are_drawn(library, way, monkeypatch):
         lambda self: dict.fromkeys(range(N_TASKS), way),
     )
     monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.better_alone", lambda self: [])
-    model, _ = tried(library)
+    model, _ = tried(library, effort="fast")
     axes = model.plot_history()
     assert len(axes.get_legend().get_texts()) == N_TASKS
     dashed = [line for line in axes.lines if line.get_linestyle() == "--"]

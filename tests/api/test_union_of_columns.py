@@ -215,7 +215,7 @@ CONSTRAINTS = {
         {"validation_fraction": 0},
         {"pooling": 5.0},
         {"split_score": "plain", "params": {"max_depth": 3}},
-        {"strategy": "auto", "num_boost_round": 30},
+        {"strategy": "auto", "num_boost_round": 10, "validation_fraction": 0.25},
         {"refit": True, "baselines": True},
         {"min_delta": 1e3},
         {"params": CONSTRAINTS},

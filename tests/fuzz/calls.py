@@ -41,7 +41,7 @@ import mtboost.xgboost
 from mtboost.errors import MtboostError
 
 TIME_LIMIT = 60.0
-TEST_CALLS = 60
+TEST_CALLS = 30
 SMALL = {"strategy": "two-stage", "num_boost_round": 2, "specific_rounds": 2, "n_threads": 1}
 PLUG_INS = {"xgboost": mtboost.xgboost, "lightgbm": mtboost.lightgbm}
 QUIET = {"xgboost": {"nthread": 1, "verbosity": 0}, "lightgbm": {"num_threads": 1, "verbosity": -1}}

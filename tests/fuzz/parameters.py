@@ -31,7 +31,7 @@ import mtboost.xgboost
 from mtboost.base.checked_tables import as_table
 from mtboost.errors import TrainingError, UnsupportedError
 
-TEST_CALLS = 60
+TEST_CALLS = 30
 
 #: XGBoost's errors are ValueErrors, as DataError and ParameterError are.
 REFUSALS = (TypeError, ValueError, UnsupportedError, TrainingError, lightgbm.basic.LightGBMError)

@@ -96,6 +96,7 @@ def _estimators() -> Iterator[tuple[str, Entry]]:
     forest = {"n_estimators": 2, "n_jobs": 1}
     boosting = {**forest, "min_samples_leaf": 1, "max_depth": 2}
     of_fit = {**forest, "max_depth": 2, "specific_rounds": 1, "min_child_weight": 0}
+    of_fit |= {"effort": "fast", "validation_fraction": 0.25}
     for name, y, methods, options in (
         ("MultiTaskRegressor", NUMBERS, ["predict"], of_fit),
         ("MultiTaskClassifier", CLASSES, ["predict_proba"], of_fit),

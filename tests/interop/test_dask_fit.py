@@ -4,6 +4,7 @@
 import pickle
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ FRAME = pd.DataFrame(X, columns=list("abcd")).assign(
 )
 IS_VALID = RNG.random(N_ROWS) < 0.25
 ROUNDS = {
-    **{"num_boost_round": 30, "specific_rounds": 30, "params": {"learning_rate": 0.3}},
+    **{"num_boost_round": 12, "specific_rounds": 12, "params": {"learning_rate": 0.3}},
     "strategy": "two-stage",
 }
 
@@ -268,7 +269,7 @@ def test_weights_may_be_zero_in_all_rows_of_a_worker(client):
 )
 def test_units_too_small_for_splits_warn_as_on_one_machine(client, y, weight, message, strategy):
     rows = {} if weight is None else {"weight": weight}
-    options = {**ROUNDS, "strategy": strategy, "num_boost_round": 2}
+    options = {**ROUNDS, "strategy": strategy, "effort": "fast", "num_boost_round": 2}
     collections = {name: spread(own) for name, own in rows.items()}
     with pytest.warns(UserWarning, match=message) as found:
         mtboost.dask.fit(client, spread(X), spread(y), task=spread(TASK), **collections, **options)
@@ -348,7 +349,7 @@ def test_a_task_joins_the_model_as_on_one_machine(client):
 
 # ---- how much to share ---------------------------------------------------------------------------
 
-QUICK = {"effort": "fast", "params": {"learning_rate": 0.3, "max_depth": 3}, "num_boost_round": 40}
+QUICK = {"effort": "fast", "params": {"learning_rate": 0.3, "max_depth": 3}, "num_boost_round": 15}
 
 
 def squared_error(model):
@@ -371,15 +372,15 @@ def test_auto_finds_how_much_to_share_on_a_sample_and_trains_it_on_all_rows(clie
         assert squared_error(model) < 1.2 * squared_error(alone)
 
 
-@pytest.mark.parametrize("way_of_largest", ["averaged", "common + specific", "common"])
-@pytest.mark.parametrize("large_task_rows", [N_ROWS, 100])
-@pytest.mark.parametrize("own_pool", [False, True])
-def test_what_was_found_is_trained_as_on_one_machine(
-    client, own_pool, large_task_rows, way_of_largest, monkeypatch
-):
-    """Tasks average or go alone; those that do not train the common model may be a worker's all."""
+@cache
+def planned(own_pool, way_of_largest):
+    """A plan, the model that one machine trains by it, and the labels and options of both."""
     sign = np.select([TASK == 2, TASK == 3, TASK == 5], [1.0, 5.0, -3.0], -1.0)
-    y = sign * (X[:, 0] > 20) + sign**2 * (X[:, 1] > 10) + RNG.normal(0, 0.1, N_ROWS)
+    y = (
+        sign * (X[:, 0] > 20)
+        + sign**2 * (X[:, 1] > 10)
+        + np.random.default_rng(1).normal(0, 0.1, N_ROWS)
+    )
     plans = []
 
     def train(plan, data, callbacks=(), pool=None):
@@ -393,13 +394,24 @@ def test_what_was_found_is_trained_as_on_one_machine(
         plans.append(plan)
         return fit_plan(plan, data, callbacks)
 
-    monkeypatch.setattr(fitting, "fit_plan", train)
     options = {**QUICK, "linear_effects": False, "task_splits": False}
     options["params"] = {**QUICK["params"], "subsample": 1.0}  # draws of workers differ
-    expected = mtboost.fit(X, y, task=TASK, **options)
-    found = Found(plans[0], {})
-    monkeypatch.setattr(dask_fitting, "search", lambda *_, **__: found)
-    options |= {"task": spread(TASK), "large_task_rows": large_task_rows}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "fit_plan", train)
+        expected = mtboost.fit(X, y, task=TASK, **options)
+    return plans[0], expected, y, options
+
+
+@pytest.mark.parametrize("way_of_largest", ["averaged", "common + specific", "common"])
+@pytest.mark.parametrize("large_task_rows", [N_ROWS, 100])
+@pytest.mark.parametrize("own_pool", [False, True])
+def test_what_was_found_is_trained_as_on_one_machine(
+    client, own_pool, large_task_rows, way_of_largest, monkeypatch
+):
+    """Tasks average or go alone; those that do not train the common model may be a worker's all."""
+    plan, expected, y, options = planned(own_pool, way_of_largest)
+    monkeypatch.setattr(dask_fitting, "search", lambda *_, **__: Found(plan, {}))
+    options = {**options, "task": spread(TASK), "large_task_rows": large_task_rows}
     model = mtboost.dask.fit(client, spread(X), spread(y), **options)
     averaged = {2} if way_of_largest == "averaged" else set()
     assert set(model.common_trees.shares) == set(expected.common_trees.shares) == averaged

@@ -133,7 +133,8 @@ def test_more_rounds_and_the_search_pool_leaves_with_monotone_constraints(librar
         backend=library.name,
         effort="fast",
         params=small,
-        num_boost_round=30,
+        num_boost_round=15,
+        validation_fraction=0.25,
         n_threads=1,
     )
     assert any("pooling" in name for name in searched.common_losses)

@@ -354,10 +354,9 @@ def test_fit_grows_plain_trees_where_the_library_grows_them():
 
 
 def test_the_search_keeps_to_what_the_library_can_grow():
-    model = mtboost.fit(
-        X, Y, task=TASK, params={"tree_method": "approx"}, n_threads=1, num_boost_round=20
-    )
-    plain = mtboost.fit(X, Y, task=TASK, n_threads=1, num_boost_round=20)
+    options = {"n_threads": 1, "num_boost_round": 5, "validation_fraction": 0.25}
+    model = mtboost.fit(X, Y, task=TASK, params={"tree_method": "approx"}, **options)
+    plain = mtboost.fit(X, Y, task=TASK, **options)
     assert any("symmetric" in name for name in plain.common_losses)
     assert not any("symmetric" in name or "split" in name for name in model.common_losses)
 

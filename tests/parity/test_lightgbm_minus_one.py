@@ -71,7 +71,7 @@ def test_an_objective_of_tasks_takes_them():
 
 @pytest.mark.parametrize("strategy", ["two-stage", "auto"])
 def test_a_model_of_several_tasks_is_the_same(strategy):
-    options = FIT | {"strategy": strategy, "seed": 0, "num_boost_round": 5}
+    options = FIT | {"strategy": strategy, "seed": 0, "num_boost_round": 5, "specific_rounds": 5}
     rows = {"task": TASK}
     if strategy == "auto":
         options |= {"effort": "fast"}

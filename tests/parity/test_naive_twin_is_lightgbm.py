@@ -53,6 +53,7 @@ from twin_tables import (
     set_up,
     squared_error,
     stock_parameters,
+    with_losses,
 )
 
 # Both sides -----------------------------------------------------------------------------------
@@ -216,8 +217,10 @@ def test_in_a_bundle_the_last_of_two_values_of_a_row_remains() -> None:
 # Settings one at a time -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", [squared_error, logistic])
-@pytest.mark.parametrize(("name", "setting"), EVERY_DATA_SET_UNDER_EVERY_SETTING)
+@pytest.mark.parametrize(
+    ("name", "setting", "loss"),
+    with_losses(EVERY_DATA_SET_UNDER_EVERY_SETTING, [squared_error, logistic]),
+)
 def test_trees_equal_lightgbms(name: str, setting: str, loss: Loss) -> None:
     table = load(name)
     trees = compare(table, loss, set_up(setting, table.X.shape[1]), n_rounds=2)

@@ -31,6 +31,7 @@ from twin_tables import (
     random_groups,
     real,
     squared_error,
+    with_losses,
     with_missing,
 )
 
@@ -194,8 +195,10 @@ EVERY_DATA_SET_UNDER_EVERY_SETTING = [
 ]
 
 
-@pytest.mark.parametrize("loss", [squared_error, logistic])
-@pytest.mark.parametrize(("name", "setting"), EVERY_DATA_SET_UNDER_EVERY_SETTING)
+@pytest.mark.parametrize(
+    ("name", "setting", "loss"),
+    with_losses(EVERY_DATA_SET_UNDER_EVERY_SETTING, [squared_error, logistic]),
+)
 def test_trees_equal_xgboosts(name: str, setting: str, loss: Loss) -> None:
     params = Params(**({"max_depth": 4} | CATEGORICAL_SETTINGS[setting]))
     trees = compare(load(name), loss, params)

@@ -43,6 +43,10 @@ def fit(X=X, y=Y, **arguments):
     return mtboost.fit(X, y, task=TASK, **{"strategy": "two-stage", **own, **arguments})
 
 
+SEARCHED = {"strategy": "auto", "effort": "fast", "validation_fraction": 0.25}
+SEARCHED |= {"early_stopping_rounds": 20}
+
+
 def trees(booster):
     """All of a model but its start score: it continues other margins."""
     if booster is None:
@@ -130,8 +134,7 @@ def test_independent_models_of_small_tasks_are_those_of_the_library(y, objective
         alone.extend(found if are_alone else ())
         return found
 
-    arguments = {"early_stopping_rounds": 20, "strategy": "auto", "effort": "fast"}
-    arguments["objective"] = objective
+    arguments = {"objective": objective, **SEARCHED}
     monkeypatch.setattr(specific, "fit_small_models", watched)
     side_by_side = fit(y=y, **arguments)
     assert alone
@@ -289,18 +292,13 @@ def test_tasks_that_lightgbm_cannot_split_have_what_its_training_gives(
 @pytest.fixture(scope="module")
 def alone():
     """A model of some independent and some specific models, which no one has made boosters of."""
-    return fit(
-        y=10.0 * TASK * X[:, 0] + Y, early_stopping_rounds=20, strategy="auto", effort="fast"
-    )
+    return fit(y=10.0 * TASK * X[:, 0] + Y, **SEARCHED)
 
 
 @pytest.fixture(scope="module")
 def of_classes():
     """Independent models of four classes."""
-    y = (CLASSES + TASK) % 4
-    return fit(
-        y=y, objective="multi:softprob", strategy="auto", effort="fast", early_stopping_rounds=20
-    )
+    return fit(y=(CLASSES + TASK) % 4, objective="multi:softprob", **SEARCHED)
 
 
 @pytest.mark.parametrize("kind", ["alone", "of_classes", "two-stage"])

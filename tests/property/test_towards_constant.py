@@ -11,6 +11,8 @@ from mtboost.datasets import make_task_family
 from mtboost.model.sharing import evidence
 from mtboost.model.sharing.towards_constant import MULTIPLES, garrote_factor
 
+FAST = {"effort": "fast", "n_threads": 1}
+
 
 def losses_of(y, margins, constant):
     """Squared errors at each multiple."""
@@ -69,7 +71,7 @@ def test_shrunk_margins_are_between_the_constant_and_the_model(monkeypatch, kind
     margins = {}
     for factor in MULTIPLES:
         monkeypatch.setattr(evidence, "garrote_factor", lambda *_, own=factor: own)
-        model = mtboost.fit(X, y, task=task, effort="fast", validation_fraction=0.3, n_threads=1)
+        model = mtboost.fit(X, y, task=task, validation_fraction=0.3, **FAST)
         margins[factor] = model.predict_margin(X, task=task)
         assert set(model.report()["shrinkage_factor"]) == {factor}
     assert np.ptp(margins[0.0]) < 1e-6
@@ -81,7 +83,7 @@ def test_shrunk_margins_are_between_the_constant_and_the_model(monkeypatch, kind
 def test_the_report_of_tasks_that_all_joined_later_has_the_factor():
     family = make_task_family("related", n_tasks=4, n_rows=120, seed=8)
     X, y, task = family.in_one_table()
-    model = mtboost.fit(X, y, task=task, effort="fast", n_threads=1)
+    model = mtboost.fit(X, y, task=task, validation_fraction=0.3, **FAST)
     first, *others = model.tasks
     replaced = model.replace_task(first, X[task == first], y[task == first])
     for other in others:
@@ -101,7 +103,7 @@ def test_models_say_that_they_are_shrunk(monkeypatch, tmp_path, factor, short, s
     family = make_task_family("related", n_tasks=4, n_rows=120, seed=8)
     X, y, task = family.in_one_table()
     monkeypatch.setattr(evidence, "garrote_factor", lambda *_: factor)
-    mtboost.fit(X, y, task=task, effort="fast", n_threads=1).save(tmp_path / "model")
+    mtboost.fit(X, y, task=task, validation_fraction=0.3, **FAST).save(tmp_path / "model")
     model = mtboost.load_model(tmp_path / "model")
     assert model.shrinkage_factor == factor
     for text in (repr(model), model._repr_html_()):
@@ -113,7 +115,7 @@ def test_models_say_that_they_are_shrunk(monkeypatch, tmp_path, factor, short, s
 def test_without_shrinkage_predictions_are_those_of_a_factor_of_one(monkeypatch):
     family = make_task_family("related", n_tasks=4, n_rows=240, seed=6)
     X, y, task = family.in_one_table()
-    options = {"task": task, "effort": "fast", "linear_effects": False, "n_threads": 1}
+    options = {"task": task, "linear_effects": False, "validation_fraction": 0.3, **FAST}
     monkeypatch.setattr(evidence, "garrote_factor", lambda *_: 1.0)
     expected = mtboost.fit(X, y, **options).predict(X, task=task)
     monkeypatch.setattr(evidence, "garrote_factor", lambda *_: 0.5)
@@ -129,7 +131,7 @@ def test_refreshed_leaves_are_shrunk_as_those_before(monkeypatch):
     spread = {}
     for factor in (0.5, 1.0):
         monkeypatch.setattr(evidence, "garrote_factor", lambda *_, own=factor: own)
-        options = {"effort": "fast", "pooling": None, "linear_effects": False, "n_threads": 1}
+        options = {"pooling": None, "linear_effects": False, "validation_fraction": 0.3, **FAST}
         model = mtboost.fit(X, y, task=task, **options)
         margins = (m.predict_margin(X, task=task) for m in (model, model.refresh(X, y, task=task)))
         before, after = map(np.ptp, margins)
@@ -148,8 +150,7 @@ def test_final_score_is_that_of_the_shrunk_predictions(monkeypatch):
         y[~is_valid],
         task=task[~is_valid],
         eval_set=(X[is_valid], y[is_valid], task[is_valid]),
-        effort="fast",
-        n_threads=1,
+        **FAST,
     )
     report = model.report()
     for name in family.X:
@@ -164,7 +165,7 @@ def test_final_score_of_hazards_is_that_of_risk_sets_of_each_fold(monkeypatch):
     X, task = rng.normal(size=(300, 2)), np.tile(["a", "b"], 150)
     times = rng.exponential(np.exp(-X[:, 0]))
     monkeypatch.setattr(evidence, "garrote_factor", lambda *_: 0.999)
-    options = {"effort": "fast", "num_boost_round": 10, "n_threads": 1}
+    options = {"num_boost_round": 10, **FAST}
     model = mtboost.fit(X, times, task=task, objective="survival:cox", **options)
     for _, row in model.report().iterrows():
         way = row["sharing"]

@@ -56,7 +56,8 @@ def train():
     y = X[:, 0] + rng.normal(size=600)
     task = rng.integers(0, 3, 600)
     model = mtboost.fit(
-        X, y, task=task, backend=sys.argv[1], num_boost_round=4, specific_rounds=3, **options
+        X, y, task=task, backend=sys.argv[1], effort="fast",
+        validation_fraction=0.25, num_boost_round=4, specific_rounds=3, **options
     )
     return model.predict(X, task=task).tolist()
 

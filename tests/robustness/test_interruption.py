@@ -415,7 +415,7 @@ class PressBefore:
 
 
 @pytest.mark.parametrize("function", [take_over, release])
-def test_whenever_ctrl_c_comes_what_lightgbm_has_made_is_freed_once(function, monkeypatch):
+def test_whenever_ctrl_c_comes_what_lightgbm_has_made_is_freed_once(function, monkeypatch, request):
     freed = []
 
     def free(booster):
@@ -424,6 +424,9 @@ def test_whenever_ctrl_c_comes_what_lightgbm_has_made_is_freed_once(function, mo
 
     monkeypatch.setattr(lightgbm.Booster, "__del__", free)
     params = {"verbosity": -1, "num_threads": 1}
+    gc.collect()
+    gc.freeze()  # the collections below go through what is made here
+    request.addfinalizer(gc.unfreeze)
     for number in itertools.count():
         booster = lightgbm.Booster(params, lightgbm.Dataset(X, Y, params=params))
         handle = booster._handle.value

@@ -67,7 +67,7 @@ WORK = {
     "TaskQuitting": lambda: train(TaskQuitting("valid_0")),
     "ProjectedObjective": lambda: train(ProjectedObjective(np.column_stack([Y, X[:, 1]]))),
     "fit": fit,
-    "fit, auto": lambda: fit(strategy="auto"),
+    "fit, auto": lambda: fit(strategy="auto", effort="fast", validation_fraction=0.25),
     "fit, mixed": lambda: fit(Y > 0, objective={"a": "regression", "b": "binary"}),
     "predict": lambda: fit().predict(X, task=TASK),
     "add_task": lambda: fit().add_task("c", X, Y, specific_rounds=3),

@@ -30,7 +30,8 @@ sparse_labels = scipy.sparse.csr_matrix((Y > 0).astype(int))
 few = dict(num_boost_round=3, specific_rounds=2, n_threads=4)
 few_trees = dict(n_estimators=3, n_jobs=4, random_state=0)
 quiet = dict(verbosity=-1, num_threads=4, min_data_in_leaf=5)
-short_search = dict(strategy='auto', params={'max_depth': 2}, early_stopping_rounds=1)
+short_search = dict(strategy='auto', effort='fast', validation_fraction=0.25)
+short_search |= dict(params={'max_depth': 2}, early_stopping_rounds=1)
 two_trials = dict(task=task, n_trials=2, early_stopping_rounds=2, strategy='two-stage', **few)
 def fit(y=y, **options):
     return mtboost.fit(X, y, **dict(task=task, strategy='two-stage', **few) | options)
@@ -57,7 +58,8 @@ CALLS = {
     ),
     "fit_of_mixed_objectives": (
         "mtboost.fit(X, np.where(task == 0, y > 0, y), task=task, objective={0: 'binary:logistic', "
-        "1: 'reg:squarederror', 2: 'reg:squarederror'}, **few).predict_margin(X, task=task)"
+        "1: 'reg:squarederror', 2: 'reg:squarederror'}, **few, **short_search)"
+        ".predict_margin(X, task=task)"
     ),
     "add_task": (
         "(model := fit()).add_task(3, X[:99], y[:99]) or model.predict(X, task=np.full(n, 3))"
@@ -68,7 +70,8 @@ CALLS = {
         ".predict(xgboost.DMatrix(X, nthread=1))"
     ),
     "MultiTaskRegressor": (
-        "predicted(mtboost.MultiTaskRegressor(specific_rounds=2, **few_trees).fit(X, y, task=task))"
+        "predicted(mtboost.MultiTaskRegressor(specific_rounds=2, effort='fast', "
+        "validation_fraction=0.25, **few_trees).fit(X, y, task=task))"
     ),
     "TaskSplit": "boosted(**split())",
     "TaskSplit_of_a_function": "boosted(**split(split_score=lambda s, of_tasks: s))",
