@@ -10,6 +10,7 @@ root's parent is 2147483647, and margins are sums of float32 in tree order from 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -531,7 +532,8 @@ def _union_of_categories(documents: Sequence[Document], union: Sequence[str]) ->
             zip(document["learner"]["feature_names"], categories["enc"], strict=False)
         ):
             order = list(categories["sorted_idx"][starts[place] : starts[place + 1]])
-            if by_name.setdefault(name, (names, order))[0] != names:
+            first, _ = by_name.setdefault(name, (names, order))
+            if names not in (first, _of_pandas(first)) and _of_pandas(names) != first:
                 raise DataError(
                     f"Feature {name!r} has other categories in one booster than in another: give "
                     "all tasks the same category dtype."
@@ -545,6 +547,21 @@ def _union_of_categories(documents: Sequence[Document], union: Sequence[str]) ->
         "feature_segments": np.cumsum([0] + [len(order) for _, order in parts]).tolist(),
         "sorted_idx": [place for _, order in parts for place in order],
     }
+
+
+def _of_pandas(names: Document) -> Document:
+    """Names of categories as XGBoost before 3.4 stores those of a DataFrame of pandas.
+
+    It takes as many bytes of each as the name has letters, from where the last one ended.
+    """
+    offsets, values = names.get("offsets", []), names["values"]
+    text = np.asarray(values, np.int8).tobytes() if len(offsets) else b""
+    try:
+        found = [text[begin:end].decode() for begin, end in pairwise(offsets)]
+    except UnicodeDecodeError:  # they are so stored
+        return names
+    ends = np.cumsum([0, *map(len, found)]).tolist()
+    return {**names, "offsets": ends, "values": values[: ends[-1]]} if found else names
 
 
 def _model(document: Document) -> Document:

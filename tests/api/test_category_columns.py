@@ -25,7 +25,7 @@ def rows(labels):
 
 
 def fit(X, y, task, backend, **options):
-    options = {"num_boost_round": 10, "specific_rounds": 30, "n_threads": 1, **options}
+    options = {"num_boost_round": 10, "specific_rounds": 3, "n_threads": 1, **options}
     return mtboost.fit(X, y, task=task, backend=backend, strategy="two-stage", **options)
 
 
