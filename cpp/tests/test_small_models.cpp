@@ -51,12 +51,14 @@ struct Setting {
 };
 
 std::vector<Setting> settings() {
-  std::vector<Setting> all(4);
+  std::vector<Setting> all(5);
   all[1].are_wide = true;
   all[2].params.loss_guided = true;
   all[2].params.max_leaves = 5;
   all[3].params.monotone_constraints = {1, -1, 0, 0};
   all[3].params.min_split_loss = 0.5f;
+  all[4].params = all[3].params;
+  all[4].params.arithmetic = Arithmetic::xgboost_3_4;
   return all;
 }
 
@@ -102,7 +104,7 @@ TEST(trees_are_those_of_the_grower) {
       const row_t first = kFirstRows[model], n_rows = kFirstRows[model + 1] - first;
       if (n_rows == 0) continue;
       const MatrixView<float> own{cells.data() + first * kFeatures, n_rows, kFeatures, kFeatures, 1};
-      const SortedFeatures sorted(own);
+      const SortedFeatures sorted(own, setting.params.arithmetic);
       std::vector<std::uint32_t> offsets{0};
       std::vector<float> values, least;
       for (feature_t feature = 0; feature < kFeatures; ++feature) {
