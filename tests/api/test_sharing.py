@@ -210,9 +210,12 @@ def test_the_report_tells_what_every_way_would_lose(library):
     names = ("common", "common + specific", "averaged", "independent")
     ways = [f"rmse {way}" for way in names]
     assert report[ways].notna().all(axis=None)
-    # An outlier goes the way that is best by its validation rows, or as good but for chance.
+    # An outlier goes the way that is best by its validation rows, or as good but for chance; or it
+    # leaves the pool for the sake of the others, if it is better off alone than in it.
     of_outlier = report.loc[N_TASKS - 1]
-    assert of_outlier[f"rmse {of_outlier['sharing']}"] < 1.1 * of_outlier[ways].min()
+    found = of_outlier[f"rmse {of_outlier['sharing']}"]
+    has_left = of_outlier["sharing"] == "independent" and found < of_outlier["rmse common"]
+    assert has_left or found < 1.1 * of_outlier[ways].min()
     assert of_outlier[ways].max() > 1.2 * of_outlier[ways].min()
 
 
