@@ -142,10 +142,9 @@ def test_gradients_of_the_users_own_are_searched_with(library):
 
     model = fitted(library, tasks_of(OUTLIER), objective=squared)
     assert len(model.common_losses) > 3
-    named = fitted(library, tasks_of(OUTLIER), linear_effects=False)  # functions have none
-    assert (
-        rmse(model, OUTLIER).mean() < 1.5 * rmse(named, OUTLIER).mean()
-    )  # which has a start score
+    # Functions have neither linear effects nor a start score.
+    named = fitted(library, tasks_of(OUTLIER), linear_effects=False)
+    assert rmse(model, OUTLIER).mean() < 1.5 * rmse(named, OUTLIER).mean()
 
 
 @pytest.mark.parametrize("size", [{}, {"max_depth": 3}])
