@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pinball loss of several levels, one output each, of one label per row (XGBoost before 3.4): (1 - α) z where z = margin - label is positive,
-// -α z elsewhere. It is least where a share α of the labels lies below; leaves are such percentiles.
+// Pinball loss of several levels, one output each, of one label per row, as XGBoost has it before 3.4: (1 - α) z where
+// z = margin - label is positive, -α z elsewhere. It is least where a share α of the labels lies below; leaves are such
+// percentiles.
 #pragma once
 
 #include <vector>

@@ -3,15 +3,7 @@
 
 #include <cmath>
 
-#include "loss/residual_scale.hpp"
-
 namespace mtboost {
-bool SmoothAbsoluteErrorLoss::accepts(float label) const noexcept { return std::isfinite(label); }
-
-std::vector<float> SmoothAbsoluteErrorLoss::summarise(const LossRows<float>& rows, ThreadPool& pool) const {
-  constexpr double kMinWeight = 1e-6;  // of less in all, rows have no scale
-  return residual_scales(rows, n_outputs(), n_labels(), kMinWeight, pool);
-}
 
 void SmoothAbsoluteErrorLoss::gradients_of_block(const LossRows<float>& rows, std::span<const float> scales,
                                                  std::size_t first_row, std::size_t last_row,

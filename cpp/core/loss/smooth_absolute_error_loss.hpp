@@ -4,20 +4,16 @@
 // slope is that of the absolute error but for the factor scale. Leaves are Newton steps as of any other loss.
 #pragma once
 
-#include "loss/loss.hpp"
+#include "loss/smoothed_loss.hpp"
 
 namespace mtboost {
 
-class SmoothAbsoluteErrorLoss final : public Loss<float> {
+class SmoothAbsoluteErrorLoss final : public SmoothedLoss {
  public:
-  SmoothAbsoluteErrorLoss(std::string name, std::size_t n_outputs) : Loss(std::move(name), n_outputs, n_outputs) {}
+  SmoothAbsoluteErrorLoss(std::string name, std::size_t n_outputs)
+      : SmoothedLoss(std::move(name), n_outputs, n_outputs, 1e-6) {}  // the least weight is XGBoost's, too
 
  private:
-  std::string label_domain() const override { return "finite labels"; }
-  bool accepts(float label) const noexcept override;
-
-  // The scale of each output (residual_scale.hpp).
-  std::vector<float> summarise(const LossRows<float>& rows, ThreadPool& pool) const override;
   void gradients_of_block(const LossRows<float>& rows, std::span<const float> scales, std::size_t first_row,
                           std::size_t last_row, GradientPair* pairs /* OUT */) const noexcept override;
 };

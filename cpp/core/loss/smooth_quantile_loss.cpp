@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "loss/residual_scale.hpp"
-
 namespace mtboost {
 namespace {
 
@@ -21,12 +19,6 @@ GradientPair pair_of(float residual, float scale, float level, float weight) noe
 }
 
 }  // namespace
-
-bool SmoothQuantileLoss::accepts(float label) const noexcept { return std::isfinite(label); }
-
-std::vector<float> SmoothQuantileLoss::summarise(const LossRows<float>& rows, ThreadPool& pool) const {
-  return residual_scales(rows, n_outputs(), n_labels(), 0.0, pool);
-}
 
 void SmoothQuantileLoss::gradients_of_block(const LossRows<float>& rows, std::span<const float> scales,
                                             std::size_t first_row, std::size_t last_row,
