@@ -23,8 +23,8 @@ from mtboost.model.checked_rows import check_rows, check_takes_new_rows
 from mtboost.model.new_rows import as_dataset, check_known, rows_by_task
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.refreshed_effects import refreshed_effects
-from mtboost.model.stages.linear_effects import WorkingModel
 from mtboost.model.stages.mixed_objective import gradient_function, start_margins
+from mtboost.model.stages.working_model import WorkingModel
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
 from mtboost.trees.losses import Loss, label_columns, leaf_refit, row_groups

@@ -15,7 +15,7 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import ParameterError
 from mtboost.model.libraries import get_backend
-from mtboost.model.stages import common
+from mtboost.model.stages import common, working_model
 from mtboost.model.stages import linear_effects as stage
 from mtboost.trees.losses import label_columns, make_loss, row_groups
 from mtboost.trees.nesting import Nesting
@@ -251,14 +251,14 @@ def test_effects_of_survival_are_the_mode_of_their_posterior(objective, has_stra
     X, labels, task, time, is_event = survival_rows(objective, 0)
     found, n_effects = [], N_COLUMNS + 1
     monkeypatch.setattr(
-        stage,
+        working_model,
         "fit_effects",
         lambda *own, **noise: found.append(fit_effects(*own, **noise)) or found[-1],
     )
     loss, labels = make_loss(objective), label_columns(labels)
     tasks = TaskSet.from_labels(task, len(task))
     groups, zeros = row_groups(loss, labels, tasks if has_strata else None), np.zeros(len(X))
-    model = stage.WorkingModel(loss, np.float32, labels, None, groups, zeros, zeros)
+    model = working_model.WorkingModel(loss, np.float32, labels, None, groups, zeros, zeros)
     shared, by_task, _ = model.effects(X, tasks.codes, Nesting.of(tasks.names))
     variances = found[-1].variances
     design = np.column_stack([np.ones(len(X)), X])

@@ -21,7 +21,7 @@ from mtboost.base.threads import (
 )
 from mtboost.metrics import Metric
 from mtboost.model import adding
-from mtboost.model.stages import linear_effects
+from mtboost.model.stages import working_model
 
 _rng = np.random.default_rng(0)
 NUMBERS = _rng.normal(size=(300, 4))
@@ -84,13 +84,13 @@ def test_the_last_of_several_blocks_gives_linear_algebra_its_threads_back():
 
 def test_linear_effects_use_one_thread_of_linear_algebra(monkeypatch):
     limits = []
-    estimate = linear_effects.fit_effects
+    estimate = working_model.fit_effects
 
     def watched(*args, **kwargs):
         limits.append(blas_limits())
         return estimate(*args, **kwargs)
 
-    monkeypatch.setattr(linear_effects, "fit_effects", watched)
+    monkeypatch.setattr(working_model, "fit_effects", watched)
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         mtboost.fit(
             NUMBERS,

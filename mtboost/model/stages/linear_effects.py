@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first trees of a common model: linear effects of the columns, which differ between tasks.
 
-Each column is turned into at most 32 steps of about as many rows, and a mixed model of the steps
-(random_slopes.py) gives their values, for all tasks and for each. The boosted trees follow.
-Losses other than the squared error have a working response, as in penalised quasi-likelihood.
+Each column is turned into at most 128 steps of about as many rows, and a mixed model of the steps
+(working_model.py) gives their values, for all tasks and for each. The boosted trees follow.
 
 Random intercepts are the same without columns. What trees will learn is noise to the mixed model,
 and tasks are then shrunk too much: common.py therefore estimates the effects twice, the second time
@@ -15,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,15 +26,12 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import one_blas_thread
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.stages.settings import LinearOption, Settings
+from mtboost.model.stages.working_model import WorkingModel
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
 from mtboost.trees.losses import (
-    Loss,
-    RowGroups,
     has_bounds,
     has_hazards,
-    has_identity_link,
-    is_classification,
     is_survival,
     label_columns,
     link,
@@ -46,8 +41,6 @@ from mtboost.trees.losses import (
 )
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import PooledTrees
-from mtboost.trees.random_slopes import ITERATIONS, Variances, first_variances, fit_effects
-from mtboost.trees.slope_rows import RowsByTask
 from mtboost.trees.steps import StepTree, steps_of
 from mtboost.trees.task_values import TaskValues
 
@@ -59,16 +52,6 @@ _MOST_NUMBERS = 5_000_000
 _MOST_CELLS = 20_000_000
 #: Columns from which on more than one thread helps to invert their matrices.
 _MANY_COLUMNS = 500
-#: Rounds of the working response, for losses that are not quadratic.
-_WORKING_ROUNDS = 8
-#: Steps of EM in all of them but the first. More do not help: with 8 in place of 30 the squared
-#: errors of the log-odds of ten generated panels change by -2 % to +.1 %, in half of the time.
-_LATER_STEPS = 8
-#: Log-odds of one class, which LightGBM takes for probabilities of 1e-15 and 1 - 1e-15.
-_FARTHEST = 34.5
-#: Longest step of a row in such a round: where the loss is flat, a Newton step has no bound. Rows
-#: with longer ones count more, so that the solution stays where the gradients add up to zero.
-_LONGEST_STEP = 3.0
 
 
 def why_no_linear_effects(settings: Settings, data: Dataset, linear: LinearOption) -> str:
@@ -303,127 +286,6 @@ def _constant(
         )
     mean = start_scores(objective, labels, of_rows[:, None])
     return float(link(objective, mean, sigmoid=float(options.get("sigmoid", 1.0)))[0])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WorkingModel:
-    """Rows whose loss has a quadratic approximation, and so a mixed model.
-
-    Attributes
-    ----------
-    loss : Loss
-    margin_type : type
-        Of the margins that the loss takes.
-    labels : ndarray of float32, shape (n_rows, n_labels)
-    weight : ndarray of float32, shape (n_rows,), optional
-    groups : RowGroups
-        Of a loss whose rows depend on each other.
-    start : ndarray of float64, shape (n_rows,)
-        Margins to which effects are added.
-    first : ndarray of float64, shape (n_rows,)
-        Margins of the first approximation.
-    """
-
-    loss: Loss
-    margin_type: type[np.floating[Any]]
-    labels: npt.NDArray[np.float32]
-    weight: npt.NDArray[np.float32] | None
-    groups: RowGroups
-    start: Float64Array
-    first: Float64Array
-
-    def effects(
-        self, z: Float64Array, codes: Int32Array, nesting: Nesting
-    ) -> tuple[Float64Array, Float64Array, Float64Array]:
-        """Return effects, and the hessians of rows by which they were estimated.
-
-        Returns
-        -------
-        shared : ndarray of float64, shape (n_effects,)
-        by_name : ndarray of float64, shape (n_names, n_effects)
-        hessian : ndarray of float64, shape (n_rows,)
-        """
-        is_quadratic = has_identity_link(self.loss.name)
-        margins = self.first
-        levels = [np.unique(own, return_inverse=True) for own in nesting.lineage(codes)]
-        members = [own for own, _ in levels]
-        outermost = np.zeros(len(members[0]), np.int64)
-        inner = [np.searchsorted(around, nesting.parents[own]) for around, own in pairwise(members)]
-        variances: Variances | None = None
-        by_name = np.zeros((nesting.n_names, z.shape[1] + 1))
-        shared = np.zeros(by_name.shape[1])
-        most_steps = ITERATIONS
-        for _ in range(1 if is_quadratic else _WORKING_ROUNDS):
-            response, hessian, unit = self._response(margins)
-            if not hessian.any():  # the loss is flat, as LightGBM's where labels are one class
-                constant = float(np.mean(self.first - self.start))
-                by_name[:, 0] = shared[0] = np.clip(constant, -_FARTHEST, _FARTHEST)
-                break
-            if variances is None:
-                variances = self._first_variances(response, hessian, z, len(levels))
-            rows = RowsByTask.of_rows(
-                z, response, hessian / unit, levels[-1][1], [outermost, *inner]
-            )
-            effects = fit_effects(
-                rows, variances, fixed_noise=self._is_noise_known, most_steps=most_steps
-            )
-            shared, variances, most_steps = effects.shared, effects.variances, _LATER_STEPS
-            for own, total in zip(members, effects.totals(rows), strict=True):
-                by_name[own] = total
-            if not self._has_levels:
-                by_name[:, 0] = shared[0] = 0.0
-            margins = _fitted(self.start, by_name, codes, z)
-        return shared, by_name, hessian
-
-    @property
-    def _has_levels(self) -> bool:
-        """Whether the loss depends on the levels of tasks.
-
-        A Cox model's with a risk set for each does not; estimated levels would drift from one
-        approximation to the next.
-        """
-        begins = self.groups.begins
-        return not has_hazards(self.loss.name) or begins is None or len(begins) <= 2
-
-    @property
-    def _is_noise_known(self) -> bool:
-        """Whether the loss is a likelihood without a dispersion, so that σ² is 1."""
-        return is_classification(self.loss.name) or is_survival(self.loss.name)
-
-    def _response(self, margins: Float64Array) -> tuple[Float64Array, Float64Array, float]:
-        """Return the working response, hessians and their unit, that of the noise."""
-        loss: Any = self.loss  # margins of the libraries differ in type
-        pairs: npt.NDArray[np.float32] = loss.gradients(
-            margins.astype(self.margin_type)[:, None],
-            self.labels,
-            self.weight,
-            groups=self.groups.begins,
-            order=self.groups.order,
-        )
-        gradient, hessian = pairs[:, 0].astype(np.float64).T
-        if not has_identity_link(loss.name):
-            hessian = np.maximum(hessian, np.abs(gradient) / _LONGEST_STEP)
-        step = np.divide(gradient, hessian, out=np.zeros(len(margins)), where=hessian > 0.0)
-        unit = 1.0 if self._is_noise_known else float(hessian[hessian > 0.0].mean())
-        return margins - self.start - step, hessian, unit
-
-    def _first_variances(
-        self, response: Float64Array, hessian: Float64Array, z: Float64Array, n_levels: int
-    ) -> Variances:
-        mean = np.average(response, weights=hessian)
-        spread = float(np.average((response - mean) ** 2, weights=hessian))
-        begin = first_variances(n_levels, z.shape[1] + 1, max(spread, 1e-12))
-        return replace(begin, of_noise=1.0) if self._is_noise_known else begin
-
-
-def _fitted(
-    start: Float64Array, effects: Float64Array, codes: Int32Array, z: Float64Array
-) -> Float64Array:
-    """Return margins of rows whose tasks, or groups, have these effects."""
-    margins: Float64Array = start + effects[codes, 0]
-    for column, slopes in zip(z.T, effects.T[1:], strict=True):
-        margins += slopes[codes] * column
-    return margins
 
 
 def _task_values(values: Float64Array, numbers: Int32Array, codes: Int32Array) -> TaskValues:
