@@ -81,16 +81,17 @@ class Rows:
     def split(self, part: float, seed: int) -> tuple[Rows, Rows]:
         """Hold out a part of the rows: the last in time, whole groups, or some of each task.
 
-        Without times and groups it is a part of each task's rows, and of each class in it. A task
-        whose rows would all be held out keeps them.
+        Without times and groups it is a part of each task's rows. Classes are not drawn apart: a
+        task's rate among the held-out rows would then repeat that of the others, noise included,
+        and reward models that shrink it too little. A task whose rows would all be held out keeps
+        them.
         """
         if self.time is not None:
             is_held_out = self.time >= _start_of_last(part, self.time)
         elif self.group is not None:
             is_held_out = _some_of_each(part, np.zeros_like(self.group), self.group, seed)
         else:
-            stratum = 2 * self.task + (self.y.astype(np.int64) if self.is_binary else 0)
-            is_held_out = _some_of_each(part, stratum, np.arange(len(self.y)), seed)
+            is_held_out = _some_of_each(part, self.task, np.arange(len(self.y)), seed)
         is_held_out &= np.isin(self.task, self.task[~is_held_out])
         return self.take(~is_held_out), self.take(is_held_out)
 
