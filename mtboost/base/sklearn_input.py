@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.preprocessing import LabelEncoder
+from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -184,8 +185,18 @@ def class_codes(y: Any, classes: npt.NDArray[Any], argument: str = "y") -> npt.N
     return codes
 
 
+def label_array(y: Any) -> npt.NDArray[Any]:
+    """Return dense labels as an array; a frame of pandas' own types would become one of objects."""
+    with reading_numbers("y"):
+        labels: npt.NDArray[Any] = check_array(
+            y, dtype=None, ensure_2d=False, ensure_all_finite=False, input_name="y"
+        )
+    return labels
+
+
 def accuracy(y: Any, predicted: Any, sample_weight: Any) -> float:
     """Part of the rows that are predicted right."""
+    y = label_array(y) if has_names(y) else y
     try:
         with reading_numbers("y or sample_weight"):
             y = checked_sparse(y, "y")

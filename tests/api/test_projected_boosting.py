@@ -157,6 +157,12 @@ def test_rows_without_a_known_label_are_left_out():
         )
 
 
+def test_score_reads_frames_of_types_of_pandas():
+    frame = pandas.DataFrame(LABELS).convert_dtypes()
+    model = ProjectedBoostingClassifier(**FAST).fit(X, frame)
+    assert model.score(X, frame) == model.score(X, LABELS)
+
+
 @pytest.mark.parametrize("missing", [None, np.nan, pandas.NA])
 @pytest.mark.parametrize("convert", [list, np.array, pandas.Series, lambda y: y[:, np.newaxis]])
 @pytest.mark.parametrize("classes", [CLASSES.tolist(), (CLASSES > "b").tolist()])

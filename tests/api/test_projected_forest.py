@@ -2,6 +2,7 @@
 """Projected forests as scikit-learn's estimators: kinds of labels, projections, errors."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from sklearn.base import clone
@@ -213,6 +214,14 @@ def test_out_of_bag_scores_are_honest():
     assert model.oob_score_ < 0.1
     classifier = ProjectedForestClassifier(**options).fit(X, CLASSES)
     assert 0.5 < classifier.oob_score_ < 1.0 == classifier.score(X, CLASSES)
+
+
+def test_scores_read_frames_of_types_of_pandas():
+    frame = pd.DataFrame(LABELS).convert_dtypes()
+    model = ProjectedForestClassifier(oob_score=True, **FAST)
+    of_frame, of_array = clone(model).fit(X, frame), clone(model).fit(X, LABELS)
+    assert of_frame.oob_score_ == of_array.oob_score_
+    assert of_frame.score(X, frame) == of_array.score(X, LABELS)
 
 
 # Errors

@@ -28,6 +28,7 @@ from mtboost.base.checks import (
 )
 from mtboost.base.labels import as_float64_weights, check_sum_of_weights
 from mtboost.base.progress import Progress
+from mtboost.base.sklearn_input import label_array
 from mtboost.base.tasks import TaskSet
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError
@@ -181,7 +182,7 @@ class BaseForest(TableEstimator):
                 "Grow more trees, or draw fewer rows (max_samples)."
             )
             return
-        y = y.tocsr() if scipy.sparse.issparse(y) else np.asarray(y)
+        y = y.tocsr() if scipy.sparse.issparse(y) else label_array(y)
         self.oob_score_ = self._score_out_of_bag(predicted[is_known], y[is_known])
 
     def _forget(self) -> None:
