@@ -20,7 +20,7 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import ParameterError
 from mtboost.metrics.built_in import BUILT_IN, get_metric
 from mtboost.metrics.by_task import evaluate_by_task
-from mtboost.metrics.metric import Metric
+from mtboost.metrics.metric import Metric, check_classes
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,11 @@ class TaskScorer:
         -------
         float
             The metric, negative where less is better.
+
+        Raises
+        ------
+        DataError
+            The metric is one of two classes, and the labels are others.
         """
         table = as_table(X, task_column=self.task, used=())
         tasks = TaskSet.from_labels(table.task_labels(self.task), table.n_rows)
@@ -75,6 +80,7 @@ class TaskScorer:
             prediction = prediction[:, 1] if prediction.shape[1] == 2 else prediction
         else:
             prediction = estimator.predict(X)
+        check_classes(metric, np.asarray(labels, np.float64))
         values = evaluate_by_task(
             metric, labels, prediction, tasks.codes, tasks.n_tasks, sample_weight
         )

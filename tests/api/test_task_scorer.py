@@ -127,3 +127,13 @@ def test_classes_that_were_not_trained_are_an_error(metric):
     model = MultiTaskClassifier(**FAST).fit(X, np.where(Y > 0, "c", "a"))
     with pytest.raises(DataError, match="y contains 'b', which is not a class"):
         task_scorer(metric, task="shop")(model, X, np.where(Y > 0, "c", "b"))
+
+
+@pytest.mark.parametrize("metric", ["auc", "error", "logloss", "aucpr"])
+@pytest.mark.parametrize("kind", ["numbers", "three classes"])
+def test_labels_that_are_not_of_two_classes_are_an_error(metric, kind):
+    model, y = DummyRegressor(), Y
+    if kind == "three classes":
+        model, y = DummyClassifier(), np.digitize(Y, [0.0, 0.8])
+    with pytest.raises(DataError, match=f"^{metric} needs labels of two classes, from 0 to"):
+        task_scorer(metric, task="shop")(model.fit(X, y), X, y)
