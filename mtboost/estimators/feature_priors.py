@@ -18,6 +18,8 @@ from mtboost.base.labels import as_labels
 from mtboost.base.tables import Table
 from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.errors import DataError, ParameterError
+from mtboost.estimators.boosting.prior_sampling import BasePriorSampling
+from mtboost.estimators.boosting.tree_importances import model_importances
 from mtboost.model.importances import ImportanceType, Names, importances_of
 from mtboost.trees.feature_weights import read_importances
 from mtboost.xgboost.backend import XgboostBackend
@@ -50,8 +52,8 @@ def feature_prior(
 
         - a pair ``(X, y)``, a tuple: stock XGBoost is fitted to it, 200 rounds of learning rate 0.1
           with trees of depth 3, its other parameters as they are by default;
-        - a fitted model: a booster or estimator of XGBoost or LightGBM, or an estimator that has
-          ``feature_importances_`` in the manner of scikit-learn's trees;
+        - a fitted model: a booster or estimator of XGBoost or LightGBM, ``PriorSampling*``, or an
+          estimator that has ``feature_importances_`` in the manner of scikit-learn's trees;
         - importances: a mapping of feature name to number, a pandas Series, or a list or array
           of shape (n_features,). They are taken as they are.
     leave_out : name or int, optional
@@ -128,7 +130,7 @@ def feature_prior(
         if _holds_importances(problem):
             names, importance = read_importances(problem, argument)
         else:
-            names, importance = importances_of(problem, importance_type, argument)
+            names, importance = _importances_of(problem, importance_type, argument)
         if series_length is not None and len(importance) != series_length:
             if names is not None:
                 raise DataError(
@@ -138,6 +140,17 @@ def feature_prior(
             importance = _stretched(importance, series_length)
         found[argument] = names, importance
     return _mean(found)
+
+
+def _importances_of(
+    model: Any, importance_type: ImportanceType, argument: str
+) -> tuple[Names, Float64Array]:
+    """Those of a fitted model; prior sampling's attribute has the type that it was made with."""
+    if isinstance(model, BasePriorSampling) and hasattr(model, "models_"):
+        names = getattr(model, "feature_names_in_", None)
+        own_names = None if names is None else tuple(names.tolist())
+        return own_names, model_importances(model.models_[0], importance_type)
+    return importances_of(model, importance_type, argument)
 
 
 def _stretched(series: npt.NDArray[Any], length: int) -> Float64Array:

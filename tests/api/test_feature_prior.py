@@ -143,6 +143,18 @@ def test_a_model_of_mtboost_has_importances_by_name():
     assert max(found, key=found.get) == "d"
 
 
+@pytest.mark.parametrize("own_type", ["gain", "impurity"])
+@pytest.mark.parametrize("importance_type", ["gain", "impurity"])
+def test_prior_sampling_has_the_importances_of_its_booster(own_type, importance_type):
+    model = mtboost.PriorSamplingRegressor(20, importance_type=own_type, random_state=0)
+    model.fit(TABLE, Y)
+    found = feature_prior([model], importance_type=importance_type)
+    of_booster = feature_prior([model.booster()], importance_type=importance_type)
+    assert found == pytest.approx(of_booster, rel=1e-4)
+    if own_type == importance_type:
+        assert list(found.values()) == pytest.approx(model.feature_importances_)
+
+
 def test_impurity_counts_splits_of_few_rows_as_much_as_others():
     estimator = RandomForestRegressor(n_estimators=5, random_state=0).fit(X, Y)
     gain, impurity = (feature_prior([estimator], importance_type=t) for t in ("gain", "impurity"))
