@@ -144,8 +144,17 @@ def encode_classes(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     return encoder.classes_, encoder.transform(y)
 
 
-def as_numbers(y: npt.NDArray[Any]) -> Float64Array:
-    """Return the labels of a regressor as float64; text counts where it is a number."""
+def as_numbers(
+    y: npt.NDArray[Any],
+    remedy: str = "a regressor needs numbers. For classes use a classifier.",
+) -> Float64Array:
+    """Return labels as float64; text counts where it is a number.
+
+    Raises
+    ------
+    DataError
+        A label is no number: which one, and the `remedy`.
+    """
     try:
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(y, dtype=np.float64)
@@ -154,10 +163,7 @@ def as_numbers(y: npt.NDArray[Any]) -> Float64Array:
             try:
                 float(label)
             except (TypeError, ValueError):
-                raise DataError(
-                    f"y is {shown(label)} at row {row}: a regressor needs numbers. For classes "
-                    f"use a classifier."
-                ) from None
+                raise DataError(f"y is {shown(label)} at row {row}: {remedy}") from None
         raise
 
 

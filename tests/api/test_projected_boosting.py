@@ -552,6 +552,7 @@ BAD_DATA = {
     ],
     "labels": [
         ({"y": LABELS + 1}, "labels in several columns must be 0, 1"),
+        ({"y": np.tile(CLASSES[:, None], 2)}, "^y is '.' at row 0: labels in several columns must"),
         ({"y": np.ones(400)}, "y has 1 classes"),
         ({"eval_set": (X, CLASSES)}, "as it did in fit"),
         ({"eval_set": (X, LABELS[:, :3])}, "y has 3 labels instead of 10"),

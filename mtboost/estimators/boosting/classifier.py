@@ -18,6 +18,7 @@ from mtboost.base.arrays import FloatArray, as_array
 from mtboost.base.several_labels import values_and_known
 from mtboost.base.sklearn_input import (
     accuracy,
+    as_numbers,
     class_codes,
     encode_classes,
     mixed_as_objects,
@@ -26,6 +27,8 @@ from mtboost.base.sklearn_input import (
 from mtboost.errors import DataError
 from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
+
+_LABELS = "labels in several columns must be 0, 1, or NaN where unknown. Classes go in one column."
 
 
 class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  # untyped
@@ -197,13 +200,16 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
             self._has_indicators, self._is_sparse = has_indicators, is_sparse
         if not has_indicators:
             return self._encode(y, reset)
-        labels: Margins = self._checked(y, np.float32)
+        try:
+            labels: Margins = self._checked(y, np.float32)
+        except DataError:
+            as_numbers(y, _LABELS)  # names a text
+            raise
         is_label = np.isnan(labels) | (labels == 0.0) | (labels == 1.0)
         if not is_label.all():
             row, column = np.unravel_index(int(is_label.argmin()), labels.shape)
             raise DataError(
-                f"y is {labels[row, column]:g} at row {row}, column {column}: labels in several "
-                f"columns must be 0, 1, or NaN where unknown. Classes go in one column."
+                f"y is {labels[row, column]:g} at row {row}, column {column}: {_LABELS}"
             )
         if reset:
             self.classes_ = np.arange(labels.shape[1])
