@@ -246,10 +246,8 @@ def test_regressors_score_the_sparse_labels_that_fit_takes(model):
         assert model.score(X, convert(OUTPUTS)) == expected
 
 
-@pytest.mark.parametrize(
-    "make", [MTExtraTreesClassifier, ProjectedForestClassifier, ProjectedBoostingClassifier]
-)
-def test_classifiers_do_not_score_unknown_labels(make):
+@pytest.mark.parametrize("make", [MTExtraTreesClassifier, ProjectedForestClassifier])
+def test_forests_do_not_score_unknown_labels(make):
     model = make(2).fit(X, CLASSES)
     with pytest.raises(DataError, match="^y holds labels of types 'NoneType', 'str': classes must"):
         model.score(X, np.where(TASK == "x", None, CLASSES))

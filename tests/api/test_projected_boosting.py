@@ -157,10 +157,39 @@ def test_rows_without_a_known_label_are_left_out():
         )
 
 
-def test_score_reads_frames_of_types_of_pandas():
-    frame = pandas.DataFrame(LABELS).convert_dtypes()
+def test_score_leaves_unknown_labels_out():
+    weights = np.random.default_rng(0).random(400)
+    numbers, labels = with_unknown(OUTPUTS), with_unknown(LABELS)
+    labels[:5] = np.nan
+    regressor = ProjectedBoostingRegressor(**FAST).fit(X, numbers)
+    predicted = regressor.predict(X)
+    of_outputs = [
+        r2_score(own[known], found[known], sample_weight=weights[known])
+        for own, found in zip(numbers.T, predicted.T, strict=True)
+        for known in [~np.isnan(own)]
+    ]
+    assert regressor.score(X, numbers, weights) == pytest.approx(np.mean(of_outputs))
+    classifier = ProjectedBoostingClassifier(**FAST).fit(X, labels)
+    is_right = ((classifier.predict(X) == labels) | np.isnan(labels)).all(axis=1)
+    of_rows = np.average(is_right[5:], weights=weights[5:])
+    assert classifier.score(X, labels, weights) == pytest.approx(of_rows)
+    classes = np.where(np.arange(400) % 3 > 0, CLASSES, None)
+    classifier = ProjectedBoostingClassifier(**FAST).fit(X, classes)
+    known = np.arange(400) % 3 > 0
+    assert classifier.score(X, classes) == classifier.score(X[known], CLASSES[known])
+
+
+@pytest.mark.parametrize("labels", [LABELS, with_unknown(LABELS)], ids=["known", "unknown"])
+def test_score_reads_frames_of_types_of_pandas(labels):
+    frame = pandas.DataFrame(labels).convert_dtypes()
     model = ProjectedBoostingClassifier(**FAST).fit(X, frame)
-    assert model.score(X, frame) == model.score(X, LABELS)
+    assert model.score(X, frame) == model.score(X, labels)
+
+
+def test_score_reads_the_numbers_that_fit_reads():
+    codes = (CLASSES < "b").astype(object)
+    model = ProjectedBoostingClassifier(**FAST).fit(X, codes)
+    assert model.score(X, codes) == model.score(X, CLASSES < "b")
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pandas.NA])

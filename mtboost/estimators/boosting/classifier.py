@@ -11,10 +11,11 @@ import numpy.typing as npt
 import scipy.sparse
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 
 from mtboost import _core
 from mtboost.base.arrays import FloatArray, as_array
+from mtboost.base.labels import as_float64_weights
 from mtboost.base.several_labels import values_and_known
 from mtboost.base.sklearn_input import (
     accuracy,
@@ -154,16 +155,28 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         X : table of shape (n_rows, n_features)
             Columns as in ``fit``.
         y : array-like or sparse matrix of shape (n_rows,) or (n_rows, n_labels)
-            True classes, or indicator matrix of labels, none of them unknown.
+            True classes, or indicator matrix of labels; unknown ones are left out, as in ``fit``.
         sample_weight : array-like of shape (n_rows,), optional
             Row weights >= 0.
 
         Returns
         -------
         float
-            Fraction of the weight of the rows all of whose labels are correct.
+            Fraction of the weight of the rows all of whose known labels are correct.
         """
-        return accuracy(y, self.predict(X), sample_weight)
+        predicted = self.predict(X)
+        check_consistent_length(predicted, y, sample_weight)
+        if self._has_indicators:
+            labels = self._read_labels(y, reset=False)
+            predicted = predicted.toarray() if self._is_sparse else predicted
+            is_known = np.asarray(~np.isnan(labels).all(axis=1))
+            known = np.where(np.isnan(labels), predicted, labels)[is_known]
+        else:
+            known, is_known = _known_classes(column_or_1d(self._checked(mixed_as_objects(y), None)))
+        if sample_weight is not None:
+            weights = as_float64_weights(sample_weight, len(is_known), argument="sample_weight")
+            sample_weight = weights[is_known]
+        return accuracy(known, predicted[is_known], sample_weight)
 
     def _decision_function_margins(self, margins: Margins) -> FloatArray:
         return margins[:, 0] if self._is_binary() else margins
@@ -219,12 +232,8 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
 
     def _encode(self, y: Any, reset: bool) -> Margins:
         """Numbers of classes, NaN where unknown, as a column."""
-        with reading_numbers("y"):  # some labels cannot be compared, not even with themselves
-            y, is_known = values_and_known(column_or_1d(y, warn=True))
-        known = y[is_known]
-        if known.dtype == object and not any(isinstance(label, str) for label in known):
-            known = as_array(known.tolist())  # numbers that stood beside None
-        codes = np.full(len(y), np.nan, np.float32)
+        known, is_known = _known_classes(column_or_1d(y, warn=True))
+        codes = np.full(len(is_known), np.nan, np.float32)
         classes, numbers = encode_classes(known) if len(known) else (known, known)
         if reset and len(classes) < 2:
             raise DataError(f"y has {len(classes)} classes: there must be two or more.")
@@ -249,3 +258,13 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def _known_classes(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Return the classes of the rows that have one, and which rows these are."""
+    with reading_numbers("y"):  # some labels cannot be compared, not even with themselves
+        y, is_known = values_and_known(y)
+    known = y[is_known]
+    if known.dtype == object and not any(isinstance(label, str) for label in known):
+        known = as_array(known.tolist())  # numbers that stood beside None
+    return known, is_known

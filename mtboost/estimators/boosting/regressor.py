@@ -7,15 +7,17 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils import check_consistent_length
 
 from mtboost import _core
 from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_choice, check_number
-from mtboost.base.labels import check_magnitude
+from mtboost.base.labels import as_float64_weights, check_magnitude
 from mtboost.base.sklearn_input import r2
 from mtboost.errors import DataError
 from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
+from mtboost.estimators.boosting.scoring import mean_r2
 
 # Differences of two labels fit in float32.
 _MOST = 1.7e38
@@ -62,7 +64,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
         X : table of shape (n_rows, n_features)
             Columns as in ``fit``.
         y : array-like or SciPy sparse matrix of shape (n_rows,) or (n_rows, n_outputs)
-            True numbers, none of them unknown.
+            True numbers; unknown ones are left out, as in ``fit``.
         sample_weight : array-like of shape (n_rows,), optional
             Row weights >= 0.
 
@@ -71,7 +73,14 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
         float
             R², averaged over outputs: 1 for perfect predictions, 0 for those of the mean.
         """
-        return r2(y, self.predict(X), sample_weight)
+        predicted = self.predict(X)
+        labels = self._read_labels(y, reset=False)
+        if not np.isnan(labels).any():
+            return r2(y, predicted, sample_weight)
+        check_consistent_length(predicted, labels, sample_weight)
+        if sample_weight is not None:
+            sample_weight = as_float64_weights(sample_weight, len(labels), argument="sample_weight")
+        return mean_r2(labels, predicted.reshape(labels.shape), sample_weight)
 
     def _predict_margins(self, margins: Margins) -> FloatArray:
         outputs = margins.astype(np.float64)

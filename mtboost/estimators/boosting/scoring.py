@@ -132,7 +132,7 @@ def _takes_weights(scorer: Any) -> bool:
 def mean_r2(
     labels: npt.NDArray[np.float32],
     predictions: npt.NDArray[np.floating[Any]],
-    weights: npt.NDArray[np.float32] | None = None,
+    weights: npt.NDArray[np.floating[Any]] | None = None,
 ) -> float:
     """Coefficient of determination of the known labels of each output, averaged over outputs.
 
@@ -185,8 +185,8 @@ def label_ranking_average_precision(
 
 
 def _known(
-    labels: npt.NDArray[np.float32], weights: npt.NDArray[np.float32] | None
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32] | None]:
+    labels: npt.NDArray[np.float32], weights: npt.NDArray[np.floating[Any]] | None
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.floating[Any]] | None]:
     """Which labels count, and weights of shape (n_rows, 1) or (n_rows, n_labels)."""
     is_known = ~np.isnan(labels)
     if weights is None:
