@@ -131,19 +131,21 @@ def rounds(document: Document, begin: int, end: int) -> Document:
 
 
 def with_trees(frame: Document, trees: Sequence[Document], *, n_outputs: int) -> Document:
-    """Document like `frame` with these trees; tree i of a round belongs to output i."""
+    """Document like `frame` with these trees, of which `n_outputs` are a round.
+
+    They are those of one output after another: one of each, or ``num_parallel_tree``.
+    """
     if len(trees) % n_outputs:
         raise ModelFormatError(f"{len(trees)} trees do not make whole rounds of {n_outputs} trees.")
     document: Document = {**frame, "learner": {**frame["learner"]}}
     booster = document["learner"]["gradient_booster"] = {**frame["learner"]["gradient_booster"]}
+    parameters = booster["model"]["gbtree_model_param"]
+    n_parallel = int(parameters["num_parallel_tree"])
     booster["model"] = {
         **booster["model"],
-        "gbtree_model_param": {
-            **booster["model"]["gbtree_model_param"],
-            "num_trees": str(len(trees)),
-        },
+        "gbtree_model_param": {**parameters, "num_trees": str(len(trees))},
         "iteration_indptr": list(range(0, len(trees) + 1, n_outputs)),
-        "tree_info": [number % n_outputs for number in range(len(trees))],
+        "tree_info": [number % n_outputs // n_parallel for number in range(len(trees))],
         "trees": [{**tree, "id": number} for number, tree in enumerate(trees)],
     }
     return document
@@ -393,7 +395,10 @@ def combine(
     Raises
     ------
     DataError
-        The two boosters have different numbers of outputs, or only one of them has names.
+        The two boosters have different numbers of outputs or ``num_parallel_tree``, or only one of
+        them has names.
+    ModelFormatError
+        A booster is not one of ``booster="gbtree"``.
 
     Examples
     --------
@@ -432,7 +437,7 @@ def combined(common: Document, specific: Document | None, n_common_rounds: int) 
     if outputs_of(specific) != per_round:
         raise DataError(
             f"The common model has {per_round} trees a round, the specific one "
-            f"{outputs_of(specific)}: they must have the same outputs."
+            f"{outputs_of(specific)}: they must have the same outputs and num_parallel_tree."
         )
     frame, (own, moved) = over_same_features(common, [specific, common])
     trees = moved[: n_common_rounds * per_round] + own
@@ -565,12 +570,13 @@ def _of_pandas(names: Document) -> Document:
 
 
 def _model(document: Document) -> Document:
-    try:
-        model: Document = document["learner"]["gradient_booster"]["model"]
-    except KeyError:
+    booster: Document = document["learner"]["gradient_booster"]
+    if booster["name"] != "gbtree":
         raise ModelFormatError(
-            "Only gbtree boosters can be read; this one is of another kind."
-        ) from None
+            f"The model was trained with booster={booster['name']!r}, whose rounds cannot be taken "
+            "apart: use booster='gbtree'."
+        )
+    model: Document = booster["model"]
     return model
 
 
@@ -579,7 +585,7 @@ def _n_features(document: Document) -> int:
 
 
 def outputs_of(document: Document) -> int:
-    """Trees of one boosting round: one per output."""
+    """Trees of one boosting round: one per output, or ``num_parallel_tree``."""
     pointers = _model(document)["iteration_indptr"]
     if len(pointers) > 1:
         return int(pointers[1] - pointers[0])

@@ -7,7 +7,7 @@ import xgboost
 from numpy.testing import assert_array_equal
 from sklearn.metrics import roc_auc_score
 
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError, ModelFormatError, ParameterError
 from mtboost.xgboost import TaskObjective, TaskQuitting, combine, residual_margin, task_metric
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
@@ -20,13 +20,17 @@ CLASSES = np.digitize(X[:, 0] + RNG.normal(size=N), [-1, 1])
 TASK = RNG.choice(["new york", "b:1", "c"], N, p=[0.6, 0.3, 0.1])
 BINARY = {"objective": "binary:logistic", "nthread": 1, "max_depth": 3}
 SOFTPROB = {"objective": "multi:softprob", "num_class": 3, "nthread": 1, "max_depth": 3}
+FOREST = {"num_parallel_tree": 3, "subsample": 0.5}  # a round is several trees per output
 
 
 # ---- residual_margin and combine -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", [None, 0.7], ids=["base_score", "base_margin"])
-@pytest.mark.parametrize(("params", "y"), [(BINARY, Y), (SOFTPROB, CLASSES)])
+@pytest.mark.parametrize(
+    ("params", "y"),
+    [(BINARY, Y), (SOFTPROB, CLASSES), (BINARY | FOREST, Y), (SOFTPROB | FOREST, CLASSES)],
+)
 def test_each_row_has_the_margin_of_its_tasks_rounds(params, y, start):
     booster = xgboost.train(params, xgboost.QuantileDMatrix(X, y), 9)
     matrix = xgboost.DMatrix(X)
@@ -55,12 +59,13 @@ def test_the_matrix_keeps_its_own_base_margin():
     assert matrix.get_base_margin().size == 0
 
 
-def test_a_model_continued_from_the_margins_is_the_combined_booster():
-    common = xgboost.train(BINARY, xgboost.QuantileDMatrix(X, Y), 9)
+@pytest.mark.parametrize("params", [BINARY, BINARY | FOREST], ids=["one tree", "forest"])
+def test_a_model_continued_from_the_margins_is_the_combined_booster(params):
+    common = xgboost.train(params, xgboost.QuantileDMatrix(X, Y), 9)
     own = TASK == "b:1"
     rows = xgboost.QuantileDMatrix(X[own], Y[own])
     rows.set_base_margin(residual_margin(common, rows, 4))
-    specific = xgboost.train(BINARY, rows, 5)
+    specific = xgboost.train(params, rows, 5)
     both = combine(common, specific, 4)
     assert type(both) is xgboost.Booster
     assert_array_equal(both.predict(xgboost.DMatrix(X[own])), specific.predict(rows))
@@ -89,6 +94,21 @@ def test_what_is_no_booster_or_no_matrix_is_refused():
         TaskQuitting(matrix, TASK, objective=1)
     with pytest.raises(TypeError, match="valid must be an xgboost.DMatrix or a name, found array"):
         TaskQuitting(X, TASK)
+
+
+@pytest.mark.parametrize("kind", ["dart", "gblinear"])
+def test_boosters_whose_rounds_cannot_be_taken_apart_are_refused(kind):
+    dropout = {"rate_drop": 0.5} if kind == "dart" else {}  # without, dart is gbtree since 3.3
+    params = {"objective": "binary:logistic", "nthread": 1, "booster": kind, **dropout}
+    matrix = xgboost.DMatrix(X, Y)
+    booster = xgboost.train(params, matrix, 3)
+    message = f"booster='{kind}', whose rounds cannot be taken apart: use booster='gbtree'"
+    with pytest.raises(ModelFormatError, match=message):
+        combine(booster, None, 1)
+    with pytest.raises(ModelFormatError, match=message):
+        residual_margin(booster, matrix, 1)
+    with pytest.raises(ModelFormatError, match=message):
+        xgboost.train(params, matrix, 3, callbacks=[TaskQuitting(matrix)])
 
 
 def test_rounds_by_task_need_the_tasks():
