@@ -325,7 +325,7 @@ def as_tasks(task: Any, n_rows: int | None = None) -> TaskSet:
     """Return the tasks of rows that are given as such, or as one label a row."""
     if isinstance(task, TaskSet):
         return task
-    return TaskSet.from_labels(task, len(task) if n_rows is None else n_rows)
+    return TaskSet.from_labels(task, _n_labels(task) if n_rows is None else n_rows)
 
 
 def check_digits(names: Iterable[object]) -> None:
@@ -392,6 +392,13 @@ def _checked_tuples(values: list[tuple[Any, ...]]) -> list[Any]:
             )
     levels = (_checked_labels(list(level), len(values)) for level in zip(*values, strict=True))
     return list(zip(*levels, strict=True))
+
+
+def _n_labels(labels: Any) -> int:
+    try:
+        return len(labels)
+    except TypeError:  # None, a number, a generator
+        return len(_as_list(labels))  # raises
 
 
 def _as_list(labels: Any) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import lightgbm
 
+from mtboost.base.checks import check_type
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.tasks import TaskName
 from mtboost.errors import UnsupportedError
@@ -101,5 +102,7 @@ class TaskSplit(BaseTaskSplit, Callback):
         lightgbm.Booster
             The same trees with the task's own leaf values.
         """
+        allowed = "a lightgbm.Booster (that of an estimator is booster_)"
+        check_type("trained", trained, lightgbm.Booster, allowed)
         booster: lightgbm.Booster = self._of_task(LightgbmDocument.of(trained), task).load()
         return booster

@@ -48,7 +48,7 @@ from mtboost.base.checks import check_pairs, is_integer, listed, refuse
 from mtboost.base.interrupts import restored, uninterrupted
 from mtboost.base.queries import queries_from
 from mtboost.base.tables import Table
-from mtboost.base.tasks import TaskSet
+from mtboost.base.tasks import TaskSet, as_tasks
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, UnsupportedError
 from mtboost.trees.growth import check_groups
@@ -494,7 +494,7 @@ def rows_of_subset(data: lightgbm.Dataset, n_rows: int) -> npt.NDArray[np.intege
 def tasks_of_matrices(name: str, pairs: Any) -> list[tuple[lightgbm.Dataset, TaskSet]]:
     """Data sets and the tasks of their rows, from an argument `name` with labels of the rows."""
     checked = check_pairs(name, pairs, lightgbm.Dataset, "(Dataset, task of each row)")
-    return [(data, TaskSet.from_labels(task, len(task))) for data, task in checked]
+    return [(data, as_tasks(task)) for data, task in checked]
 
 
 def labels_and_weights(data: lightgbm.Dataset) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:

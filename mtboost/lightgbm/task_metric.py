@@ -19,7 +19,7 @@ from mtboost.lightgbm.library import (
 from mtboost.lightgbm.objective import TaskObjective
 from mtboost.metrics.built_in import get_metric
 from mtboost.metrics.metric import Metric
-from mtboost.trees.task_metric import metric_of_tasks
+from mtboost.trees.task_metric import check_matrix, metric_of_tasks
 
 Scores = list[tuple[str, float, bool]]
 
@@ -38,7 +38,8 @@ def task_metric(
         See :func:`mtboost.metrics.get_metric`.
     tasks : pairs of Dataset and array-like of shape (n_rows,)
         The data sets of ``valid_sets`` and the task of each of their rows. A data set of
-        ``valid_sets`` that is not among them gets no metric by task.
+        ``valid_sets`` that is not among them gets no metric by task, such as the folds of
+        ``lightgbm.cv``.
     objective : TaskObjective, optional
         The one that is trained with: LightGBM then hands over margins, not predictions.
 
@@ -53,6 +54,8 @@ def task_metric(
     ------
     DataError
         There is not one task per row; if the data set is not yet constructed, in the first round.
+    UnsupportedError
+        When an estimator calls it as its ``eval_metric``.
 
     Examples
     --------
@@ -83,6 +86,7 @@ def task_metric(
     )
 
     def defined(predictions: npt.NDArray[np.float64], data: lightgbm.Dataset) -> Scores:
+        check_matrix(data, lightgbm.Dataset, "feval of lightgbm.train", "valid_0")
         check_one_machine("task_metric", data.params)
         scores = by_task(predictions, data)
         return [(name, value, is_greater_better) for name, value in scores if not np.isnan(value)]

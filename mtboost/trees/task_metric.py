@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.tasks import TaskSet
-from mtboost.errors import DataError
+from mtboost.errors import DataError, UnsupportedError
 from mtboost.metrics.by_task import named_scores, scores_by_task
 from mtboost.metrics.metric import Metric
 from mtboost.trees.losses import inverse_link
@@ -21,6 +21,20 @@ Queries = npt.NDArray[np.int64]
 LabelsAndWeights = tuple[npt.NDArray[Any], npt.NDArray[Any] | None]
 TasksOf = Callable[[Any], TaskSet | None]
 Evaluate = Callable[[Any, npt.NDArray[np.floating]], npt.NDArray[np.float64]]
+
+
+def check_matrix(matrix: object, kind: type, where: str, name: str) -> None:
+    """Raise unless a metric is called with a matrix, as the library's training does.
+
+    `where` is that training, `name` what an estimator calls its first validation set.
+    """
+    if not isinstance(matrix, kind):
+        raise UnsupportedError(
+            f"task_metric is for {where}. An estimator calls its eval_metric with labels and "
+            "predictions alone, whose tasks are not known: give it the callback "
+            f"TaskQuitting({name!r}, task, early_stopping_rounds=None) instead, whose history has "
+            "the metric of each task."
+        )
 
 
 def metric_of_tasks(

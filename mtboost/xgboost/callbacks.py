@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xgboost
 
+from mtboost.base.checks import check_type
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
@@ -172,6 +173,8 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
         UnsupportedError
             Of all tasks, where each has several classes.
         """
+        allowed = "an xgboost.Booster (that of an estimator is get_booster())"
+        check_type("trained", trained, xgboost.Booster, allowed)
         if self._is_in_field:
             self._take_over(trained)
         document = XgboostDocument.of(trained)

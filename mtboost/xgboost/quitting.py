@@ -113,10 +113,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
 
     def _print(self, line: str) -> None:
         if self._workers is None or self._workers.rank == 0:
-            xgboost.collective.communicator_print(line)
-
-    def _progress(self, round_label: int) -> str:
-        return super()._progress(round_label) + "\n"
+            xgboost.collective.communicator_print(line + "\n")
 
     def before_training(self, model: Any) -> Any:
         if not isinstance(model, xgboost.Booster):

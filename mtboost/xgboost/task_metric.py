@@ -17,7 +17,7 @@ from mtboost.errors import UnsupportedError
 from mtboost.metrics.built_in import get_metric
 from mtboost.metrics.by_task import evaluate_by_task
 from mtboost.metrics.metric import Metric, is_of_bounds
-from mtboost.trees.task_metric import metric_of_tasks
+from mtboost.trees.task_metric import check_matrix, metric_of_tasks
 from mtboost.xgboost.collective import Workers
 from mtboost.xgboost.library import check_one_machine
 from mtboost.xgboost.matrix_fields import labels_and_weights, queries_of, tasks_of_matrices
@@ -42,10 +42,10 @@ def task_metric(
         See :func:`mtboost.metrics.get_metric`.
     tasks : pairs of DMatrix and array-like of shape (n_rows,), or "label_lower_bound"
         The matrices of ``evals`` and the task of each of their rows. A matrix of ``evals`` that is
-        not among them gets no metric by task. Where rows lie on several workers, as in
-        ``xgboost.dask``, the matrices must have the tasks: ``"label_lower_bound"`` reads them from
-        this field of all matrices, and the metrics are those of the rows of all workers
-        (docs/several_machines.md).
+        not among them gets no metric by task, such as those of ``xgboost.cv``. Where rows lie on
+        several workers, as in ``xgboost.dask``, the matrices must have the tasks:
+        ``"label_lower_bound"`` reads them from this field of all matrices, and the metrics are
+        those of the rows of all workers (docs/several_machines.md).
     objective : TaskObjective, optional
         The one that is trained with: XGBoost then hands over margins, not predictions.
 
@@ -62,6 +62,7 @@ def task_metric(
     UnsupportedError
         The metric, or when it is called a matrix, has bounds of times in the field of the tasks.
         When it is called on several machines: `tasks` has labels of rows, or the metric ranks.
+        When an estimator calls it as its ``eval_metric``.
 
     Examples
     --------
@@ -105,6 +106,7 @@ def task_metric(
     )
 
     def named(predictions: npt.NDArray[np.float32], matrix: xgboost.DMatrix) -> Scores:
+        check_matrix(matrix, xgboost.DMatrix, "custom_metric of xgboost.train", "validation_0")
         if in_field is None:
             check_one_machine("task_metric", INSTEAD)
         scores = by_task(predictions, matrix)

@@ -134,6 +134,44 @@ def test_a_metric_of_tasks_needs_labels():
         metric(np.zeros(100, np.float32), valid)
 
 
+@pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_estimators_take_a_callback_instead_of_a_metric_of_tasks(library):
+    X_train, y_train, X_valid, y_valid = (
+        each[PART[part]] for part in ("train", "valid") for each in (X, Y)
+    )
+    name = {"xgboost": "validation_0", "lightgbm": "valid_0"}[library]
+    module = {"xgboost": mtboost.xgboost, "lightgbm": mtboost.lightgbm}[library]
+    metric = module.task_metric("mae", [(matrix(library, "valid"), TASK[PART["valid"]])])
+    watch = quitting(library, name, metric="mae", early_stopping_rounds=None)
+    callbacks = [SPLIT[library], watch]
+
+    def fit(eval_metric, callbacks):
+        valid = [(X_valid, y_valid)]
+        if library == "xgboost":
+            options = {"callbacks": callbacks, "eval_metric": eval_metric}
+            estimator = xgboost.XGBRegressor(n_estimators=3, n_jobs=1, **options)
+            estimator.fit(X_train, y_train, eval_set=valid, verbose=False)
+        else:
+            estimator = lightgbm.LGBMRegressor(n_estimators=3, n_jobs=1, verbosity=-1)
+            options = {"callbacks": callbacks, "eval_metric": eval_metric}
+            estimator.fit(X_train, y_train, eval_set=valid, **options)
+
+    with pytest.raises(UnsupportedError, match=rf"give it the callback TaskQuitting\('{name}'"):
+        fit(metric, callbacks)
+    fit(None, callbacks)
+    assert {task: len(values) for task, values in watch.history.items()} == {"a": 4, "b": 4}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_logger_is_given_lines_without_their_end(library):
+    lines = []
+    watch = quitting(library, "valid", verbose=True, logger=lines.append)
+    train(library, [SPLIT[library], watch], matrix(library, "valid"), n_rounds=2)
+    assert len(lines) == 2
+    assert not any("\n" in line for line in lines)
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_an_objective_that_is_not_trained_with_is_refused(library):
     kind = {"xgboost": mtboost.xgboost, "lightgbm": mtboost.lightgbm}[library].TaskObjective

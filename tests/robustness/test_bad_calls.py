@@ -411,6 +411,34 @@ def test_pairs_of_plug_ins_are_pairs_of_a_matrix_and_tasks(name):
         module.TaskObjective(3, TASK)
 
 
+@pytest.mark.parametrize("name", PLUG_INS)
+def test_plug_ins_need_tasks(name):
+    module, library = PLUG_INS[name]
+    objective = "reg:squarederror" if name == "xgboost" else "regression"
+    for make in (
+        lambda: module.TaskSplit(None),
+        lambda: module.TaskObjective(objective, None),
+        lambda: module.task_metric("rmse", [(library.Dataset(X, Y), None)]),
+    )[: 2 if name == "xgboost" else 3]:  # None is a single task to that of XGBoost
+        with pytest.raises(DataError, match="task must be one label a row, found NoneType"):
+            make()
+
+
+@pytest.mark.parametrize("name", PLUG_INS)
+def test_the_booster_of_an_estimator_is_asked_for(name):
+    module, library = PLUG_INS[name]
+    split = module.TaskSplit(TASK, split_score="plain", pooling=1.0)
+    if name == "xgboost":
+        estimator = library.XGBRegressor(n_estimators=2, callbacks=[split]).fit(X, Y)
+        booster, attribute = estimator.get_booster(), r"get_booster\(\)"
+    else:
+        estimator = library.LGBMRegressor(n_estimators=2, verbosity=-1)
+        booster, attribute = estimator.fit(X, Y, callbacks=[split]).booster_, "booster_"
+    with pytest.raises(TypeError, match=rf"that of an estimator is {attribute}\), found"):
+        split.booster(estimator, 0)
+    assert type(split.booster(booster, 0)) is library.Booster
+
+
 def test_parts_of_projected_objectives_are_checked_at_once():
     with pytest.raises(TypeError, match="shared must be True or False"):
         mtboost.xgboost.ProjectedObjective(shared=pd.Series([1.0]))

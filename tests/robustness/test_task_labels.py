@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtboost.base.tasks import TaskSet
+from mtboost.base.tasks import TaskSet, as_tasks
 from mtboost.errors import DataError, ParameterError
 
 LABELS = st.one_of(
@@ -173,6 +173,12 @@ def test_labels_of_several_types_are_refused_with_a_row_of_each():
 def test_what_is_no_label_a_row_is_refused(labels, message):
     with pytest.raises(DataError, match=message):
         TaskSet.from_labels(labels, 2)
+
+
+@pytest.mark.parametrize("labels", [None, 3, np.array(3), (name for name in "ab")])
+def test_what_has_no_length_is_refused(labels):
+    with pytest.raises(DataError, match=f"one label a row, found {type(labels).__name__} of shape"):
+        as_tasks(labels)
 
 
 def test_an_unknown_task_is_refused_with_the_known_ones_and_the_nearest():
