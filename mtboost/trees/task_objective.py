@@ -192,12 +192,12 @@ class BaseTaskObjective(ABC):
     def _rows_of(self, data: Matrix | tuple[Any, Any], n_rows: int) -> _MatrixRows:
         if isinstance(data, tuple):
             return self._read(self._tasks_of(None, n_rows), *data)
-        if data not in self._rows:
-            tasks = self._tasks_of(data, n_rows)
-            self._rows[data] = self._read(
-                tasks, self._labels_of(data), data.get_weight(), self._query_begins(data)
-            )
-        return self._rows[data]
+        rows = self._rows.get(data)
+        fields = self._labels_of(data), data.get_weight(), self._query_begins(data)
+        # Workers, whose sums are totals, would have to read them again together.
+        if rows is None or (self._total is None and not all(map(_is_equal, rows.fields, fields))):
+            rows = self._rows[data] = self._read(self._tasks_of(data, n_rows), *fields)
+        return rows
 
     def _tasks_of(self, data: Matrix | None, n_rows: int) -> TaskSet:
         """Tasks of the rows of a matrix."""
@@ -224,6 +224,7 @@ class BaseTaskObjective(ABC):
         weights: Any,
         query_begins: npt.NDArray[np.uint32] | None = None,
     ) -> _MatrixRows:
+        fields = labels, weights, query_begins
         shape = (tasks.n_rows, -1 if tasks.n_rows else 1)
         labels = np.ascontiguousarray(labels, np.float32).reshape(shape)
         labels = as_zero_one(self.objective, labels)
@@ -246,6 +247,7 @@ class BaseTaskObjective(ABC):
             weights,
             np.empty((tasks.n_rows, n_outputs, 2), np.float32),
             groups,
+            fields,
         )
 
     def _weighted(self, pair: Pair, rows: _MatrixRows, shape: tuple[int, ...]) -> Float32Array:
@@ -265,10 +267,15 @@ class BaseTaskObjective(ABC):
 
 @dataclass(frozen=True, slots=True)
 class _MatrixRows:
-    """Labels, weights and tasks of training rows, read once per matrix."""
+    """Labels, weights and tasks of training rows, read again when the matrix has others."""
 
     tasks: TaskSet
     labels: Float32Array
     weights: Float32Array | None  # the rows' own times their tasks'
     pairs: Float32Array  # gradients of the last round: new memory each round would take longer
     groups: RowGroups
+    fields: tuple[Any, Any, Any]  # labels, weights and queries as the matrix had them
+
+
+def _is_equal(before: Any, now: Any) -> bool:
+    return before is now or np.array_equal(before, now)

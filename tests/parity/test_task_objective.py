@@ -447,6 +447,17 @@ def test_folds_of_cross_validation_with_xgboost_are_refused():
         )
 
 
+@pytest.mark.parametrize("field", ["label", "weight"])
+def test_a_matrix_with_new_labels_or_weights_is_read_again(library, field):
+    name = library.squared_error
+    objective = library.plugin.TaskObjective(name, TASK)
+    matrix = matrix_of(library, name)
+    train(library, objective, matrix)
+    getattr(matrix, f"set_{field}")(WEIGHT)
+    expected = train(library, library.plugin.TaskObjective(name, TASK), matrix)
+    assert_same(train(library, objective, matrix), expected)
+
+
 def test_labels_outside_the_domain_are_refused_whenever_a_matrix_is_read(library):
     name = library.own("binary:logistic")
     objective = library.plugin.TaskObjective(name, TASK)
