@@ -190,6 +190,7 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
 
     def after_training(self, model: Any) -> Any:
         """Let the booster return what this callback knows, which may live on another machine."""
+        self._release()  # a next training with the objective may lack this callback
         if self._is_in_field and self._tasks is not None:
             rounds = [[name, n_rounds] for name, n_rounds in self.quit_round.items()]
             model.set_attr(**{_ATTRIBUTE: json.dumps(rounds)})

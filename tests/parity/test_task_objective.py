@@ -272,6 +272,9 @@ def test_tasks_quit_as_they_do_with_trees_of_ours():
         assert trees(booster) == trees(expected)
         assert stock.quit_round == ours.quit_round
         assert stock.left_after == ours.left_after
+    new = XGBOOST.plugin.TaskObjective("binary:logistic", TASK[:400])
+    expected, found = (train(XGBOOST, each, matrix) for each in (new, objective))
+    assert trees(found) == trees(expected)
     assert len(set(ours.left_after.values())) > 1  # or nothing was put to the test
     for task in "abc":
         assert_array_equal(stock.history[task], ours.history[task])
