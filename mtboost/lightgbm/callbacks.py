@@ -32,7 +32,8 @@ class TaskSplit(BaseTaskSplit, Callback):
     valid_tasks : sequence of (Dataset, array-like), optional
         Data sets of `valid_sets` with the task of each of their rows, which partially pooled leaves
         are evaluated by; of other data sets the pooled values are. Those of :class:`TaskQuitting`
-        are known without it.
+        are known without it from the second round on: LightGBM evaluates the first one before it
+        calls :class:`TaskQuitting`.
     task_column : int or str, optional
         Position or name of a category column of the training data that holds the task of each row.
         A node may then split the tasks into two groups. Needs ``split_score="plain"``.
