@@ -156,8 +156,9 @@ class TaskQuitting(TaskWatch, Callback):
         valid_tasks = self._tasks_of_valid(growth, self._data.num_data())
         if growth is not None:
             growth.know_tasks(self._data, valid_tasks)
-        elif self._task_objective is not None:
-            parameters |= {**_OPTIONS, **self._task_objective.options}
+        own = self._trained_with(growth)
+        if own is not None:
+            parameters |= {**_OPTIONS, **own.options}
         objective = self._begin(growth, valid_tasks, parameters["objective"])
         self._link = partial(_response, objective, parameters)
         if self.metric is None:

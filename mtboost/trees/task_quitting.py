@@ -171,6 +171,15 @@ class TaskWatch(abc.ABC):
             )
         return found
 
+    def _trained_with(self, growth: TaskGrowth | None) -> BaseTaskObjective | None:
+        """Return the TaskObjective that the booster is trained with, if any."""
+        if growth is None:
+            return self._task_objective
+        if isinstance(growth.objective, BaseTaskObjective):
+            return growth.objective
+        # Estimators wrap it in a function.
+        return self._task_objective if callable(growth.objective) else None
+
     def _begin(self, growth: TaskGrowth | None, valid_tasks: TaskSet, objective: object) -> object:
         """Begin anew, and return the objective whose margins the model has.
 
@@ -184,18 +193,20 @@ class TaskWatch(abc.ABC):
             The objective that the library knows of.
         """
         tasks = valid_tasks
+        own = self._trained_with(growth)
         if growth is not None:
             tasks, objective = growth.tasks or valid_tasks, growth.objective
-        elif self._task_objective is not None:
-            tasks, objective = self._task_objective.tasks, self._task_objective.objective
+        elif own is not None:
+            tasks = own.tasks
         elif valid_tasks.n_tasks > 1:
             raise UnsupportedError(
                 "TaskQuitting with several tasks needs TaskSplit beside it in callbacks, or "
                 f"objective=TaskObjective(...): stock {self._library} cannot leave out the rows of "
                 "a task."
             )
-        if growth is None and self._task_objective is not None:
-            self._task_objective.check_trained_with()
+        if own is not None:
+            own.check_trained_with()
+            objective = own.objective
         self.metric = self._given_metric
         codes = [tasks.code(name) for name in valid_tasks.names]
         self._tasks = tasks

@@ -173,9 +173,8 @@ class TaskQuitting(TaskWatch, xgboost.callback.TrainingCallback):
             found = read_objective(model)
             self._objective = self._begin(growth, self._valid_tasks, found.name)
             if self.metric is None:
-                options = found.options
-                if growth is None and self._task_objective is not None:
-                    options = dict(self._task_objective.options)
+                own = self._trained_with(growth)
+                options = found.options if own is None else dict(own.options)
                 self.metric = default_metric(
                     str(self._objective),
                     quantile_alpha=options.get("quantile_alpha", ()),

@@ -160,6 +160,23 @@ def logistic(margins, matrix):
     return probability - matrix.get_label(), np.maximum(probability * (1 - probability), 1e-16)
 
 
+@pytest.mark.parametrize("options", [{}, {"metric": "logloss"}])
+@pytest.mark.parametrize("is_given", [True, False])
+def test_metrics_beside_our_trees_are_those_of_predictions(library, is_given, options):
+    name = library.own("binary:logistic")
+    matrix = matrix_of(library, name)
+    history = []
+    for objective in (name, library.plugin.TaskObjective(name, TASK)):
+        given = {"objective": objective} if is_given and objective is not name else {}
+        quitting = library.plugin.TaskQuitting(matrix, TASK, **given, **options)
+        callbacks = [library.plugin.TaskSplit(TASK, split_score="plain"), quitting]
+        train(library, objective, matrix, callbacks=callbacks)
+        assert quitting.metric.name == "logloss"
+        history.append(quitting.history)
+    for task in "abc":
+        assert_array_equal(history[1][task], history[0][task])
+
+
 def test_a_users_function_is_weighted_by_task(library):
     matrix = matrix_of(library, library.own("binary:logistic"), weight=WEIGHT)
     weights = {"a": 1.0, "b": 0.0, "c": 4.0}
