@@ -47,7 +47,8 @@ class TaskWatch(abc.ABC):
         Print the metric of each task, and how many are active, every `verbose`
         rounds; True is every round.
     objective : TaskObjective, optional
-        The one that the booster is trained with, if its trees are the library's own.
+        The one that the booster is trained with, if its trees are the library's own or an estimator
+        trains it.
     logger : callable, optional
         Function that prints a line of text, by default the library's.
 
