@@ -30,6 +30,49 @@ def test_factor_is_the_regression_coefficient_shrunk_by_its_standard_error():
     assert found == pytest.approx(b * (1.0 - (3.0 * s / b) ** 4), rel=1e-9)
 
 
+def log_losses_of(y, margins, constant):
+    """Negative log-likelihoods of two classes at each multiple."""
+    own = constant + np.array(MULTIPLES)[:, None] * (margins - constant)
+    return np.logaddexp(0.0, own) - y * own
+
+
+def test_the_error_of_a_likelihood_is_at_most_that_of_its_curvature():
+    rng = np.random.default_rng(5)
+    margins, weights = -4.0 + rng.normal(size=1500), rng.uniform(0.5, 2.0, 1500)
+    y = rng.random(1500) < 1.0 / (1.0 + np.exp(-margins))
+    losses = log_losses_of(y, margins, -4.0)
+    # Parabolas through the losses of each row: the slope at the model is that at 0 and a curvature.
+    slope, curvature = [], []
+    for of_row in losses.T:
+        second, first, _ = np.polyfit(MULTIPLES, of_row, 2)
+        slope.append(first)
+        curvature.append(2.0 * second)
+    b = -(weights @ slope) / (weights @ curvature)
+    s = np.sqrt(weights**2 @ curvature) / (weights @ curvature)
+    without = garrote_factor(losses, weights)
+    found = garrote_factor(losses, weights, None, True)
+    assert 0.1 < without < found < 1.0
+    assert found == pytest.approx(b * (1.0 - (3.0 * s / b) ** 4), rel=1e-6)
+    groups = np.arange(1500) // 2  # rows that depend on each other
+    assert garrote_factor(losses, weights, groups, True) == garrote_factor(losses, weights, groups)
+
+
+def test_true_models_of_a_rare_class_are_hardly_shrunk():
+    """Of 300 draws, with some 27 positives each, models lose nine tenths less often.
+
+    By the slopes of the rows alone a tenth of them do. If the curvature made no difference, 15 draws
+    fewer would have a probability below 1e-3.
+    """
+    shrunk = {False: 0, True: 0}
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        margins = -4.6 + rng.normal(size=1700)
+        losses = log_losses_of(rng.random(1700) < 1.0 / (1.0 + np.exp(-margins)), margins, -4.6)
+        for known in shrunk:
+            shrunk[known] += garrote_factor(losses, np.ones(1700), None, known) <= 0.1
+    assert shrunk[True] <= shrunk[False] - 15
+
+
 def test_rows_that_are_held_out_twice_count_once():
     rng = np.random.default_rng(1)
     margins = rng.normal(size=200)

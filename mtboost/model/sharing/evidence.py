@@ -233,7 +233,10 @@ class Evidence:
                 row_losses(self._settings, self._folds, constant + multiple * (margins - constant))
                 for multiple in MULTIPLES
             ]
-            self.factor = garrote_factor(np.array(losses), self._weights, self._groups)
+            is_likelihood = self._settings.objectives.metric_names in ("logloss", "mlogloss")
+            self.factor = garrote_factor(
+                np.array(losses), self._weights, self._groups, is_likelihood
+            )
         return self.factor
 
     def histories(self, way: Sharing) -> dict[TaskName, Float64Array]:

@@ -31,7 +31,10 @@ _ALMOST_ONE = 0.95
 
 
 def garrote_factor(
-    losses: Float64Array, weights: Float64Array, groups: npt.NDArray[np.int64] | None = None
+    losses: Float64Array,
+    weights: Float64Array,
+    groups: npt.NDArray[np.int64] | None = None,
+    is_likelihood: bool = False,
 ) -> float:
     """Return what margins are to be multiplied by: b (1 - (3 s / b)⁴), from 0.1 to 1.
 
@@ -47,6 +50,10 @@ def garrote_factor(
     weights : ndarray of float64, shape (n_rows,)
     groups : ndarray of int64, shape (n_rows,), optional
         Rows with equal numbers count as one observation.
+    is_likelihood : bool
+        Whether losses are negative log-likelihoods of independent rows. The variance of their
+        slopes is then the curvature, too: that of the rows themselves says little of a rare class,
+        of which some few rows have most of it. The smaller of both counts.
 
     Returns
     -------
@@ -63,7 +70,10 @@ def garrote_factor(
     scores = weights * (slopes + coefficient * curvatures)
     if groups is not None:
         scores = np.asarray(np.bincount(groups, scores), np.float64)
-    uncertain = _CERTAIN * float(np.sqrt((scores**2).sum())) / curvature
+    variance = float((scores**2).sum())
+    if is_likelihood and groups is None:
+        variance = min(variance, max(0.0, float(weights**2 @ curvatures)))
+    uncertain = _CERTAIN * np.sqrt(variance) / curvature
     if abs(coefficient) <= uncertain:
         return LEAST
     factor = coefficient * (1.0 - (uncertain / coefficient) ** _POWER)
