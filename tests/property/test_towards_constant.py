@@ -60,8 +60,8 @@ def test_the_error_of_a_likelihood_is_at_most_that_of_its_curvature():
 def test_true_models_of_a_rare_class_are_hardly_shrunk():
     """Of 300 draws, with some 27 positives each, models lose nine tenths less often.
 
-    By the slopes of the rows alone a tenth of them do. If the curvature made no difference, 15 draws
-    fewer would have a probability below 1e-3.
+    By the slopes of the rows alone a tenth of them do. If the curvature made no difference, 15
+    draws fewer would have a probability below 1e-3.
     """
     shrunk = {False: 0, True: 0}
     for seed in range(300):
