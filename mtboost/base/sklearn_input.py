@@ -153,7 +153,7 @@ def as_numbers(
     Raises
     ------
     DataError
-        A label is no number: which one, and the `remedy`.
+        A label cannot be read as a number. The message names the first one and adds the `remedy`.
     """
     try:
         with np.errstate(over="ignore"):

@@ -216,6 +216,16 @@ def test_outputs_are_standardised_by_training_rows(tmp_path: Path) -> None:
         np.testing.assert_allclose([own.mean(), own.std()], [0, 1], atol=1e-12)
 
 
+def test_rates_of_test_rows_do_not_repeat_those_of_training_rows() -> None:
+    """Of 300 tasks that do not differ; a correlation of .25 has a probability below 1e-4."""
+    rows = a_table(n_rows=4800, n_tasks=300)
+    coins = np.random.default_rng(0).integers(0, 2, 4800).astype(np.float64)
+    parts = replace(rows, y=coins).split(0.25, seed=0)
+    rates = [np.bincount(part.task, part.y) / np.bincount(part.task) for part in parts]
+    assert all(len(part) == 300 for part in rates)
+    assert abs(np.corrcoef(*rates)[0, 1]) < 0.25
+
+
 def test_rows_with_a_time_are_held_out_from_the_end() -> None:
     rows = make_fraud_weeks(0)
     train, test = rows.split(0.25, seed=0)

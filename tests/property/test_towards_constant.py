@@ -58,10 +58,9 @@ def test_the_error_of_a_likelihood_is_at_most_that_of_its_curvature():
 
 
 def test_true_models_of_a_rare_class_are_hardly_shrunk():
-    """Of 300 draws, with some 27 positives each, models lose nine tenths less often.
+    """Of 300 draws, with some 27 positives each, at most half as many models lose nine tenths.
 
-    By the slopes of the rows alone a tenth of them do. If the curvature made no difference, 15
-    draws fewer would have a probability below 1e-3.
+    By the slopes of the rows alone a tenth of them do: ten or fewer have a probability below 1e-4.
     """
     shrunk = {False: 0, True: 0}
     for seed in range(300):
@@ -70,7 +69,8 @@ def test_true_models_of_a_rare_class_are_hardly_shrunk():
         losses = log_losses_of(rng.random(1700) < 1.0 / (1.0 + np.exp(-margins)), margins, -4.6)
         for known in shrunk:
             shrunk[known] += garrote_factor(losses, np.ones(1700), None, known) <= 0.1
-    assert shrunk[True] <= shrunk[False] - 15
+    assert shrunk[False] > 10
+    assert shrunk[True] <= shrunk[False] / 2
 
 
 def test_rows_that_are_held_out_twice_count_once():

@@ -118,10 +118,7 @@ def test_variances_are_those_by_which_rows_that_are_left_out_lose_least(
         if closest < 0.1:  # a few approximations are not the mode itself
             continue
         n_decided += 1
-        modes = {
-            each: posterior_mode(z, y, task, n_tasks, variances, each)
-            for each in (factor, *FACTORS)
-        }
+        modes = {each: posterior_mode(z, y, task, n_tasks, variances, each) for each in FACTORS}
         mine = np.vstack([shared, by_task - shared])
         errors = {each: np.abs(mine - mode).max() for each, mode in modes.items()}
         assert min(errors, key=errors.get) == factor
