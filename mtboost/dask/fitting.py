@@ -192,7 +192,7 @@ def fit(
             progress.begin("search on a sample")
             sample = sample_of(found.tasks, search_rows)
             searched = _found_on(workers, rows, sample, column, shared, arguments)
-            plan = for_all_tasks(searched.plan, template.tasks.names)
+            plan = for_all_tasks(searched.plan, template.tasks.names).for_rows(found.n_rows)
         progress.begin("training on all workers")
         prepared = workers.call(prepare, *rows, job=shared)
         workers.wait(prepared)

@@ -86,7 +86,7 @@ class Fitted:
         settings = self.settings.on_rows(rows)
         callbacks = tuple(map(settings.backend.unable_to_end, self.callbacks))
         if self.plan is not None:
-            common, specific = fit_plan(self.plan, rows, callbacks)
+            common, specific = fit_plan(self.plan.for_rows(rows.n_rows), rows, callbacks)
         else:
             common = refit_common(settings, rows, self.common, callbacks)
             rounds = {task: model.n_rounds for task, model in self.validated.items()}

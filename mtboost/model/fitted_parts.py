@@ -200,7 +200,7 @@ class FittedParts:
         Curves of models of the training rows alone, by which rounds were found; empty where there
         were no validation rows. With ``strategy="auto"`` of the common model that was chosen, and
         of the task's specific or independent model, unless its rounds were found at another
-        learning rate.
+        learning rate. They may end before the rounds that a model trained on all rows has.
         """
         return {
             task: {"common": report.common_history, "specific": report.specific_history}

@@ -273,8 +273,9 @@ def fit(
         Columns of the common model; by default those that every task has. ``"all"`` are the columns
         of any task, missing in the rows of a task that lacks them. See :class:`Dataset`.
     refit : bool, optional
-        Train both stages again on training and validation rows together, with the rounds found.
-        By default True if `fit` itself holds rows out, and False with `eval_set`.
+        Train both stages again on training and validation rows together, with the rounds found;
+        with ``strategy="auto"`` up to a quarter more, as there are more rows. By default
+        True if `fit` itself holds rows out, and False with `eval_set`.
         ``strategy="auto"`` does not refit by default if there are more training rows than its
         search uses (`effort`).
     baselines : bool, default=False
@@ -487,7 +488,7 @@ def _fit_auto(
         trained, rows = None, data
         if refit is False or (is_trained and not callbacks):
             trained, rows = None if callbacks else plan.common, folds.pairs[0][0]
-        common, specific = fit_plan(plan, rows, callbacks, trained)
+        common, specific = fit_plan(plan.for_rows(rows.n_rows), rows, callbacks, trained)
     return fitted_by_plan(settings, plan, common, specific, rows, callbacks)
 
 

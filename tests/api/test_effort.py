@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """fit(strategy="auto"): which settings and rows an effort compares, and for how long."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -26,6 +28,7 @@ from mtboost.model.sharing import effort as effort_module
 from mtboost.model.sharing import planning
 from mtboost.model.sharing import search as search_module
 from mtboost.model.sharing.effort import EFFORTS
+from mtboost.model.sharing.plan import SharingPlan
 from mtboost.model.sharing.search import search
 
 
@@ -65,7 +68,7 @@ def test_more_effort_compares_more_settings(library, effort, most):
 
 def test_rounds_found_in_large_steps_are_multiplied(library):
     small = {**OPTIONS["params"], "learning_rate": 0.05}  # a fourth of the search's
-    options = {"params": small, "num_boost_round": 400, "linear_effects": False}
+    options = {"params": small, "num_boost_round": 400, "linear_effects": False, "refit": False}
     model = fitted(library, tasks_of(SAME), **options)
     report, curve = model.report(), model.history[0]["common"]
     n_rounds = report["quit_round"][0]
@@ -78,11 +81,57 @@ def test_rounds_found_in_large_steps_are_multiplied(library):
 @pytest.mark.parametrize("learning_rate", [0.03, 0.07])
 def test_large_steps_need_not_be_multiples_of_small_ones(library, learning_rate):
     small = {**OPTIONS["params"], "learning_rate": learning_rate}
-    options = {"num_boost_round": 400, "linear_effects": False}
+    options = {"num_boost_round": 400, "linear_effects": False, "refit": False}
     model = fitted(library, tasks_of(SAME), params=small, **options)
     curve = model.history[0]["common"]
     common = model.report()["rmse common"][0]
     assert curve[model.quit_round[0]] == pytest.approx(common, rel=1e-5)
+
+
+def test_rows_that_were_held_out_give_more_rounds_in_proportion(library):
+    options = {"linear_effects": False, "num_boost_round": 1000, "specific_rounds": 1000}
+    parts, whole = (
+        fitted(library, tasks_of(UNRELATED), refit=refit, **options).report()
+        for refit in (False, True)
+    )
+    for name in ("quit_round", "specific_rounds"):
+        expected = np.ceil(1.25 * parts[name]).astype(int)  # one fifth was held out
+        assert whole[name].tolist() == expected.tolist()
+    assert parts["quit_round"].max() > 0
+    assert parts["specific_rounds"].max() > 0
+
+
+def test_rounds_do_not_exceed_what_the_user_allows(library):
+    options = {"linear_effects": False, "num_boost_round": 5, "specific_rounds": 4}
+    report = fitted(library, tasks_of(UNRELATED), refit=True, **options).report()
+    assert report["quit_round"].max() == 5
+    assert report["specific_rounds"].max() <= 5  # independent models have those of common ones
+
+
+def test_a_plan_for_fewer_or_far_more_rows_is_not_extrapolated():
+    most = SimpleNamespace(rounds=1000, specific_rounds=1000)
+    plan = SharingPlan(
+        settings=most,
+        specific_params={},
+        independent=most,
+        common_share=1.0,
+        pool=["a"],
+        common_rounds=100,
+        sharing={"a": "common + specific"},
+        own_rounds={"a": 40},
+        n_rows=800.0,
+        scores={},
+        common_history={},
+        own_history={},
+        common_losses={},
+        common_choice="",
+    )
+    assert plan.for_rows(10) is plan.for_rows(800) is plan
+    more, all_rows, other_rows = (plan.for_rows(n) for n in (810, 1000, 100_000))
+    assert (more.common_rounds, more.own_rounds) == (102, {"a": 41})  # 101.25 and 40.5
+    assert (all_rows.common_rounds, all_rows.own_rounds) == (125, {"a": 50})
+    assert (other_rows.common_rounds, other_rows.own_rounds) == (125, {"a": 50})
+    assert all_rows.for_rows(1000) is all_rows  # not twice
 
 
 def test_an_unknown_effort_is_an_error(library):

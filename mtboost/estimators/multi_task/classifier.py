@@ -154,7 +154,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         Factor on the row weights of each task. ``"balanced"`` gives all tasks the same total.
     refit : bool, optional
         Train both stages again on all rows of `X`, with the numbers of rounds found on those held
-        out. By default True if `fit` itself holds rows out.
+        out; with ``strategy="auto"`` up to a quarter more, as there are more rows. By default True
+        if `fit` itself holds rows out.
     common_features : sequence of str or "all", optional
         Columns of the common model; by default those that every task has. ``"all"`` are the columns
         of any task, missing in the rows of a task that lacks them.

@@ -121,8 +121,9 @@ def plot_history(
         mark = MARKERS[number % len(MARKERS)]
         common, specific = report.common_history / start, report.specific_history / start
         quit_at = report.quit_round
-        # One marker, on the last round that the task uses; the legend has it too.
-        last = [quit_at] if common.size else []
+        # One marker, on the last round that the task uses; the legend has it too. Curves end
+        # earlier where the final model has more rounds for more rows.
+        last = [quit_at] if quit_at < common.size else []
         rounds = np.arange(common.size)
         handle = ax.plot(rounds, common, marker=mark, markevery=last, **look)[0]
         if specific.size:
@@ -360,7 +361,8 @@ def _draw_curves(ax: Any, report: TaskReport, start: float) -> None:
     if common.size:
         ax.plot(np.arange(common.size), common, color=COLORS[0], linewidth=1.4, label="common")
         ax.axvline(quit_at, color=FAINT, linewidth=1.0, label="last used", zorder=0)
-        if not specific.size or not report.specific_rounds:
+        is_last = not specific.size or not report.specific_rounds
+        if is_last and quit_at < common.size:
             ax.plot(quit_at, common[quit_at], "o", color=ink(), markersize=4)
     if specific.size:
         rounds = _first(report) + np.arange(specific.size)

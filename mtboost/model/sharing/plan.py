@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,11 @@ from mtboost.model.stages.common import CommonModel, fit_common
 from mtboost.model.stages.levels import with_levels
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific
+
+#: Rounds with all rows in those with the rows of a fold; more than measured here is not assumed.
+_MOST_RATIO = 1.25
+#: Ways to share with an independent model.
+_ALONE = ("averaged", "independent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,8 @@ class SharingPlan:
     sharing : dict of task name to str
     own_rounds : dict of task name to int
         Rounds of the task's specific or independent model; 0 where it has none.
+    n_rows : float
+        Rows, mean over the folds, on which models of these rounds were trained.
     scores : dict of task name to dict of str to float
         Validation metric of the task under each way to share; NaN without validation rows.
         ``"final"`` is that of the way it takes.
@@ -68,6 +76,7 @@ class SharingPlan:
     common_rounds: int
     sharing: dict[TaskName, Sharing]
     own_rounds: dict[TaskName, int]
+    n_rows: float
     scores: dict[TaskName, dict[str, float]]
     common_history: dict[TaskName, npt.NDArray[np.float64]]
     own_history: dict[TaskName, npt.NDArray[np.float64]]
@@ -76,6 +85,27 @@ class SharingPlan:
     has_levels: bool = False
     factor: float = 1.0
     common: CommonModel | None = None
+
+    def for_rows(self, n_rows: int) -> SharingPlan:
+        """Return the plan for this number of rows: with more of them, trees learn longer.
+
+        What was held out to find the rounds is then trained on, too, and noise is learned later.
+        Rounds grow as rows do, up to the five quarters of one fifth held out.
+        """
+        ratio = min(n_rows / self.n_rows, _MOST_RATIO)
+        if ratio <= 1.0:
+            return self
+
+        def more(n_rounds: int, most: int) -> int:
+            return max(n_rounds, min(most, math.ceil(ratio * n_rounds)))
+
+        most_alone, most_continued = self.independent.rounds, self.settings.specific_rounds
+        own_rounds = {
+            task: more(n, most_alone if self.sharing[task] in _ALONE else most_continued)
+            for task, n in self.own_rounds.items()
+        }
+        common_rounds = more(self.common_rounds, self.settings.rounds)
+        return replace(self, common_rounds=common_rounds, own_rounds=own_rounds, n_rows=n_rows)
 
 
 def fit_plan(

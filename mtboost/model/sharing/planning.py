@@ -113,6 +113,7 @@ def plan_sharing(
         common_rounds=_rounds_in(small, scale, common.n_rounds),
         sharing=ways.sharing,
         own_rounds=ways.own_rounds,
+        n_rows=_n_rows(folds) / len(folds.pairs),
         scores=evidence.scores(reported) | _common_scores(common, watched, reported, history),
         common_history=_stretched(history, scale, small.rounds),
         own_history={},
