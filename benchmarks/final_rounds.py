@@ -75,7 +75,7 @@ def main() -> None:
         errors = errors_of(name, part, seed, args.threads)
         change = [100.0 * (error / errors[0] - 1.0) for error in errors]
         print(name, part, seed, np.round(change, 2), flush=True)
-        for group in ("log loss" if label else "rmse", f"{part:g} of the rows", "all"):
+        for group in ("log loss" if label else "rmse", f"{4000 * part:.0f} rows", "all"):
             changes.setdefault(group, []).append(change)
     for group, rows in changes.items():
         table = pd.DataFrame(rows, columns=pd.Index(RATIOS, name="ratio"))
