@@ -104,8 +104,11 @@ def test_rows_that_were_held_out_give_more_rounds_in_proportion(library):
 def test_rounds_do_not_exceed_what_the_user_allows(library):
     options = {"linear_effects": False, "num_boost_round": 5, "specific_rounds": 4}
     report = fitted(library, tasks_of(UNRELATED), refit=True, **options).report()
-    assert report["quit_round"].max() == 5
-    assert report["specific_rounds"].max() <= 5  # independent models have those of common ones
+    assert report["quit_round"].max() <= 5
+    most = np.where(report["sharing"] == "common + specific", 4, 5)  # independent: as common ones
+    assert (report["specific_rounds"] <= most).all()
+    rounds = report[["quit_round", "specific_rounds"]].to_numpy()
+    assert rounds.max() in (4, 5)  # which is reached
 
 
 def test_a_plan_for_fewer_or_far_more_rows_is_not_extrapolated():

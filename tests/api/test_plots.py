@@ -385,22 +385,6 @@ def test_tasks_without_a_score_are_counted():
 # ---- sharing -------------------------------------------------------------------------------------
 
 
-def test_curves_that_end_before_the_last_round_used_have_no_mark():
-    X, y, task = make(("a", "b", "c"))
-    params = {"learning_rate": 0.1, "max_depth": 2}
-    options = {"params": params, "early_stopping_rounds": 1, "linear_effects": False}
-    for refit in (False, True):
-        model = mtboost.fit(X, y, task=task, effort="fast", refit=refit, **options)
-        ends_early = [model.quit_round[t] >= len(model.history[t]["common"]) for t in model.tasks]
-        assert ends_early == [refit] * 3  # all rows are worth more rounds than were watched
-        axes = plotting.plot_history(model)
-        axes.figure.canvas.draw()
-        assert [not line.get_markevery() for line in axes.lines] == ends_early
-        for panel, early in zip(plotting.plot_history_grid(model).flat, ends_early, strict=False):
-            panel.figure.canvas.draw()
-            assert ("o" not in [line.get_marker() for line in panel.lines]) == early
-
-
 def test_bars_are_the_rounds_of_each_task(three, library):
     model, *_ = fitted(library=library)
     ax = plotting.plot_sharing(model)
@@ -674,6 +658,23 @@ def test_models_without_conformity_scores_have_no_intervals_to_draw(three):
 
 
 # ---- history and search --------------------------------------------------------------------------
+
+
+def test_curves_that_end_before_the_last_round_used_have_no_mark():
+    X, y, task = make(("a", "b", "c"))
+    params = {"learning_rate": 0.1, "max_depth": 2}
+    options = {"params": params, "early_stopping_rounds": 1, "linear_effects": False}
+    for refit in (False, True):
+        model = mtboost.fit(X, y, task=task, effort="fast", refit=refit, **options)
+        ends_early = [model.quit_round[t] >= len(model.history[t]["common"]) for t in model.tasks]
+        assert ends_early == [refit] * 3  # all rows are worth more rounds than were watched
+        axes = plotting.plot_history(model)
+        axes.figure.canvas.draw()
+        assert [not line.get_markevery() for line in axes.lines] == ends_early
+        panels = list(plotting.plot_history_grid(model).flat)[: len(model.tasks)]
+        panels[0].figure.canvas.draw()
+        has_mark = ["o" in [line.get_marker() for line in panel.lines] for panel in panels]
+        assert has_mark == [not early for early in ends_early]
 
 
 def test_panels_have_the_validation_curves_of_their_task(three):

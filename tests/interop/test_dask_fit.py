@@ -419,6 +419,15 @@ def test_what_was_found_is_trained_as_on_one_machine(
     np.testing.assert_allclose(*margins, rtol=1e-5, atol=1e-5)
 
 
+def test_all_rows_are_trained_on_with_more_rounds_than_the_sample_has_found(client, monkeypatch):
+    plan, _, y, options = planned(False, "common")
+    found = replace(plan, common_rounds=4, n_rows=0.8 * N_ROWS)
+    monkeypatch.setattr(dask_fitting, "search", lambda *_, **__: Found(found, {}))
+    model = mtboost.dask.fit(client, spread(X), spread(y), **options, task=spread(TASK))
+    alone = {task for task, way in plan.sharing.items() if way == "independent"}
+    assert model.quit_round == {task: 0 if task in alone else 5 for task in plan.sharing}
+
+
 def test_rows_of_the_sample_are_whole_small_tasks_of_all_sizes_or_a_part_of_each():
     small = {name: 10 + name for name in range(100)}
     assert sample_of(small, 10_000).tasks == set(small)

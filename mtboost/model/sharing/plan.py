@@ -19,7 +19,8 @@ from mtboost.model.stages.levels import with_levels
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific
 
-#: Rounds with all rows in those with the rows of a fold; more than measured here is not assumed.
+#: Most that rounds are multiplied by for rows that were held out: a fifth is usual, and still more
+#: rounds gained nothing certain (benchmarks/final_rounds.py).
 _MOST_RATIO = 1.25
 #: Ways to share with an independent model.
 _ALONE = ("averaged", "independent")
@@ -89,8 +90,8 @@ class SharingPlan:
     def for_rows(self, n_rows: int) -> SharingPlan:
         """Return the plan for this number of rows: with more of them, trees learn longer.
 
-        What was held out to find the rounds is then trained on, too, and noise is learned later.
-        Rounds grow as rows do, up to the five quarters of one fifth held out.
+        The rows that were held out to find the rounds are then trained on, too, and noise is
+        learned later. Rounds grow in proportion to the rows, by a quarter at most.
         """
         ratio = min(n_rows / self.n_rows, _MOST_RATIO)
         if ratio <= 1.0:
