@@ -219,6 +219,9 @@ class LightgbmBackend(Backend):
         lists = _lists(params, rows.table.n_features, n_added)
         return matrices.dataset(rows, {**params, **lists, "num_threads": n_threads}, ref)
 
+    def set_margin(self, matrix: lightgbm.Dataset, margin: Margins | None) -> None:
+        matrix.set_init_score(margin)
+
     def have_no_splits(
         self, params: Params, n_rows: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:

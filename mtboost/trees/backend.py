@@ -116,6 +116,10 @@ class Backend(LibraryParameters):
         Those reach the leaves that the finished booster will lead them to, whatever their values.
         """
 
+    @abc.abstractmethod
+    def set_margin(self, matrix: Any, margin: Margins | None) -> None:
+        """Let the rows of a training matrix start from other margins."""
+
     def train_common(
         self,
         params: Params,

@@ -256,6 +256,9 @@ class XgboostBackend(Backend):
             rows.table, rows.added, max_bin=params.get("max_bin"), **options
         )
 
+    def set_margin(self, matrix: xgboost.DMatrix, margin: Margins | None) -> None:
+        matrix.set_base_margin(margin)
+
     @staticmethod
     def has_other_machines() -> bool:
         return xgboost.collective.get_world_size() > 1

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import mtboost
 from mtboost.model.sharing import plan, planning
 from mtboost.model.stages.levels import may_have_levels
-from mtboost.model.stages.linear_effects import fit_linear_effects
+from mtboost.model.stages.linear_effects import LinearDesign
 
 BACKENDS = ["xgboost", "lightgbm"]
 N_TASKS = 15
@@ -167,10 +167,9 @@ def test_groups_of_nested_tasks_have_levels(estimated, always):
     unknown = margins(before, data, np.full_like(codes, -1))
     level = (margins(before, data, codes) - unknown)[rows].mean()
     left = margins(before, data) - levels_of(before, data)[data.tasks.codes]
-    own = fit_linear_effects(
-        replace(settings, linear_effects="intercepts"),
-        data.with_base_margin(left.astype(np.float32)),
-    )
+    settings = replace(settings, linear_effects="intercepts")
+    data_left = data.with_base_margin(left.astype(np.float32))
+    own = LinearDesign.of(settings, data_left).effects(settings, data_left)
     effect = own.by_task[0][0, own.tasks.index(("east",))]
     changed = margins(after, data, codes) - margins(before, data, codes)
     assert_allclose(changed, effect - level, atol=1e-4)

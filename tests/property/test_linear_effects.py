@@ -380,14 +380,15 @@ def test_auto_finds_slopes_that_differ(backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_models_of_the_same_rows_share_their_linear_effects(backend, monkeypatch):
     X, y, task, _ = linear_rows(7, n_tasks=30, n_rows=12)
-    fit_linear_effects, labels = common.fit_linear_effects, []
+    labels = []
 
-    def watched(settings, data, others=None):
-        if others is None:
+    class WatchedDesign(common.LinearDesign):
+        @classmethod
+        def of(cls, settings, data):
             labels.append((settings.linear_effects, data.labels().tobytes()))
-        return fit_linear_effects(settings, data, others)
+            return super().of(settings, data)
 
-    monkeypatch.setattr(common, "fit_linear_effects", watched)
+    monkeypatch.setattr(common, "LinearDesign", WatchedDesign)
     options = {"task": task, "backend": backend, **QUICK, "num_boost_round": 5}
     model = mtboost.fit(X, y, **options)
     assert model.common_trees.n_linear  # several models with them have been trained

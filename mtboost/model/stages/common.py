@@ -15,7 +15,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.model.common_trees import CommonTrees
-from mtboost.model.stages.linear_effects import LinearEffects, fit_linear_effects
+from mtboost.model.stages.linear_effects import LinearDesign, LinearEffects
 from mtboost.model.stages.mean_watch import MeanWatch
 from mtboost.model.stages.settings import LinearOption, Settings
 from mtboost.trees.backend import Margins, Rows
@@ -92,8 +92,8 @@ def fit_common(
         return settings.team.call(partial(fit_common, alone, data, valid, callbacks, to_beat))
     backend, rounds = settings.backend, settings.common_early_stopping_rounds
     described = data
-    linear, data, valid = _after_linear_effects(settings, data, valid, shared)
-    added, matrix, valid_matrix = _common_matrices(settings, data, valid, described, shared)
+    linear, data, valid, matrix = _after_linear_effects(settings, data, valid, shared)
+    added, matrix, valid_matrix = _common_matrices(settings, data, valid, described, shared, matrix)
     if valid is None:
         trees = _train_common(settings, data, matrix, added, settings.rounds, callbacks, linear)
         return CommonModel(trees, dict.fromkeys(data.tasks, trees.n_rounds), {}, {})
@@ -144,8 +144,8 @@ def refit_common(
         return settings.team.call(partial(refit_common, alone, data, common, callbacks))
     callbacks = (*callbacks, settings.backend.quit_at(common.left_after))
     added = _added_columns(settings, data)
-    linear, data, _ = _after_linear_effects(settings, data, None, None)
-    matrix = _common_matrix(settings, data, added)
+    linear, data, _, matrix = _after_linear_effects(settings, data, None, None)
+    matrix = _common_matrix(settings, data, added, made=matrix)
     n_rounds = common.trees.n_rounds - common.trees.n_linear
     trees = _train_common(settings, data, matrix, added, n_rounds, callbacks, linear)
     # LightGBM ends training when it finds no split, here perhaps earlier than before.
@@ -251,21 +251,28 @@ def _train_common(
 
 def _after_linear_effects(
     settings: Settings, data: Dataset, valid: Dataset | None, shared: SharedByModels | None
-) -> tuple[LinearEffects | None, Dataset, Dataset | None]:
-    """Return linear effects of the training rows, if any, and the rows with them as margins."""
+) -> tuple[LinearEffects | None, Dataset, Dataset | None, Any]:
+    """Return linear effects of the training rows, if any, and the rows with them as margins.
+
+    The last is the matrix of the training rows without added columns, if one was made.
+    """
     if not settings.linear_effects:
-        return None, data, valid
+        return None, data, valid, None
     kind = _linear_kind(settings)
     if shared is not None and kind in shared.after_linear:
-        return shared.after_linear[kind]
-    linear = fit_linear_effects(settings, data)
-    linear = fit_linear_effects(settings, data, _learned_after(settings, data, linear))
-    data = data.with_base_margin(linear.margins(data))
+        return *shared.after_linear[kind], None
+    design = LinearDesign.of(settings, data)
+    alone = design.effects(settings, data)
+    before = data.with_base_margin(alone.margins_in(design.leaves, data))
+    matrix = _common_matrix(settings, before, None)
+    linear = design.effects(settings, data, _learned_after(settings, before, matrix))
+    data = data.with_base_margin(linear.margins_in(design.leaves, data))
+    settings.backend.set_margin(matrix, settings.objectives.start_margins(data))
     if valid is not None:
         valid = valid.with_base_margin(linear.margins(valid))
     if shared is not None:
         shared.after_linear[kind] = (linear, data, valid)
-    return linear, data, valid
+    return linear, data, valid, matrix
 
 
 def _linear_kind(settings: Settings) -> _LinearKind:
@@ -273,16 +280,15 @@ def _linear_kind(settings: Settings) -> _LinearKind:
     return linear, bool(linear) and settings.options.one_stratum
 
 
-def _learned_after(settings: Settings, data: Dataset, linear: LinearEffects) -> Float64Array:
-    """Return what a few pooled trees add to the margins of training rows after their effects."""
+def _learned_after(settings: Settings, data: Dataset, matrix: Any) -> Float64Array:
+    """Return what a few pooled trees add to the base margins of training rows."""
     backend = settings.backend
-    data = data.with_base_margin(linear.margins(data))
     assert data.base_margin is not None
     params = backend.with_size(settings.params, _DEPTH_BETWEEN) or settings.params
     params = {**params, "learning_rate": _RATE_BETWEEN}
     booster, _ = backend.train_common(
         settings.objectives.of_common_model(params),
-        _common_matrix(settings, data, None),
+        matrix,
         _N_BETWEEN,
         tasks=data.tasks,
         options=TreeOptions(one_stratum=settings.options.one_stratum),
@@ -299,17 +305,19 @@ def _common_matrices(
     valid: Dataset | None,
     described: Dataset,
     shared: SharedByModels | None,
+    made: Any,
 ) -> tuple[AddedToCommon | None, Any, Any]:
     """Return the added columns, the matrix of the training rows and that of others, if any.
 
-    Tasks are described by the rows of `described`: those of `data` before linear effects.
+    Tasks are described by the rows of `described`: those of `data` before linear effects. `made` is
+    the matrix of the training rows without added columns, if there is one.
     """
     options = settings.options
     key = (options.n_descriptors, options.task_splits is not None, _linear_kind(settings))
     if shared is not None and key in shared.matrices:
         return shared.matrices[key]
     added = _added_columns(settings, described)
-    matrix = _common_matrix(settings, data, added)
+    matrix = _common_matrix(settings, data, added, made=made)
     valid_matrix = None if valid is None else _common_matrix(settings, valid, added, matrix)
     if shared is not None and data.n_rows * data.common.n_features <= _MOST_KEPT:
         shared.matrices[key] = (added, matrix, valid_matrix)
@@ -317,8 +325,15 @@ def _common_matrices(
 
 
 def _common_matrix(
-    settings: Settings, data: Dataset, added: AddedToCommon | None, ref: Any = None
+    settings: Settings,
+    data: Dataset,
+    added: AddedToCommon | None,
+    ref: Any = None,
+    made: Any = None,
 ) -> Any:
+    """Return the matrix of rows; without added columns that which is made already, if any."""
+    if made is not None and added is None:
+        return made
     rows = Rows(
         data.common,
         data.labels(),

@@ -20,7 +20,7 @@ from mtboost.base.arrays import Float64Array, FloatArray, Int32Array
 from mtboost.base.dataset import Dataset
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.stages.common import CommonModel
-from mtboost.model.stages.linear_effects import fit_linear_effects, why_no_linear_effects
+from mtboost.model.stages.linear_effects import LinearDesign, why_no_linear_effects
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.losses import has_hazards
 
@@ -62,10 +62,9 @@ def with_levels(settings: Settings, data: Dataset, common: CommonModel) -> Commo
     for group in [own] if trees.nesting is None else trees.nesting.lineage(own):
         margins = _margins(trees, data, group, rounds)
         levels += _means(margins - unknown, data.weight, group, len(levels))
-    intercepts = fit_linear_effects(
-        replace(settings, linear_effects="intercepts"),
-        data.with_base_margin((margins - levels[own]).astype(settings.backend.margin_type)),
-    )
+    settings = replace(settings, linear_effects="intercepts")
+    left = data.with_base_margin((margins - levels[own]).astype(settings.backend.margin_type))
+    intercepts = LinearDesign.of(settings, left).effects(settings, left)
     found = trees.codes_of(intercepts.tasks)
     changes = intercepts.by_task[0] - levels[found]
     n_added = int(trees.n_linear == 0)

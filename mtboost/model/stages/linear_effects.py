@@ -118,9 +118,13 @@ class LinearEffects:
 
     def margins(self, data: Dataset) -> Margins:
         """Return the effects of rows, and the base margins they start from: shape (n_rows,)."""
+        leaves = _leaves(self.backend, self.booster, self.steps, data.common)
+        return self.margins_in(leaves, data)
+
+    def margins_in(self, leaves: Int32Array, data: Dataset) -> Margins:
+        """Return the same of rows whose leaves are known."""
         places = {name: code for code, name in enumerate(self.tasks)}
         codes = np.array([places[name] for name in data.tasks])[data.tasks.codes]
-        leaves = _leaves(self.backend, self.booster, self.steps, data.common)
         margins = np.zeros(data.n_rows)
         for own, reached in zip(self.by_task, leaves.T, strict=True):
             margins += own[reached, codes]
@@ -150,41 +154,73 @@ class LinearEffects:
         )
 
 
-def fit_linear_effects(
-    settings: Settings, data: Dataset, others: Float64Array | None = None
-) -> LinearEffects:
-    """Estimate the linear effects of training rows.
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearDesign:
+    """The steps of training rows: what linear effects are estimated of.
 
-    Parameters
+    Attributes
     ----------
-    settings : Settings
-    data : Dataset
-    others : ndarray of float64, shape (n_rows,), optional
-        What other terms of the model add to the margins of rows.
+    backend : Backend
+    booster : xgboost.Booster or lightgbm.Booster
+        Of the steps without values.
+    steps : list of StepTree
+        The intercept's single leaf, then those of the columns.
+    leaves : ndarray of int32, shape (n_rows, n_steps)
+        Of the training rows.
+    scores : list of ndarray of float64, shape (n_leaves,)
+        The number that stands for each leaf.
     """
-    backend, table, tasks = settings.backend, data.common, data.tasks
-    document = backend.document(backend.empty_booster(table, settings.params))
-    counted = slice(None) if data.weight is None else np.flatnonzero(data.weight > 0)
-    is_of_slopes = settings.linear_effects != "intercepts"
-    columns = _steps(backend, table, counted, tasks.n_tasks) if is_of_slopes else []
-    steps = [StepTree.empty(0, np.zeros(1)), *columns]
-    booster = document.with_first_trees(steps).load()
-    leaves = _leaves(backend, booster, steps, table)
-    scores = [_scores(own, reached) for own, reached in zip(steps, leaves[counted].T, strict=True)]
-    z = np.empty((data.n_rows, len(steps) - 1))
-    for place, score in enumerate(scores[1:]):
-        z[:, place] = score[leaves[:, 1 + place]]
-    names = _names(tasks)
-    with one_blas_thread() if z.shape[1] < _MANY_COLUMNS else nullcontext():
-        shared, of_names, hessian = _effects(settings, data, z, Nesting.of(names), others)
-    filled, by_task = [], []
-    for place, (own, score) in enumerate(zip(steps, scores, strict=True)):
-        reached = leaves[:, place]
-        hessians = np.bincount(reached, hessian, own.n_leaves).astype(np.float64)
-        counts = np.bincount(reached, minlength=own.n_leaves).astype(np.int64)
-        filled.append(own.filled(score * shared[place], hessians, counts))
-        by_task.append(score[:, None] * of_names[:, place])
-    return LinearEffects(backend, booster, filled, by_task, names, data.base_margin is not None)
+
+    backend: Backend
+    booster: object
+    steps: list[StepTree]
+    leaves: Int32Array
+    scores: list[Float64Array]
+
+    @classmethod
+    def of(cls, settings: Settings, data: Dataset) -> LinearDesign:
+        """Return that of training rows."""
+        backend, table = settings.backend, data.common
+        document = backend.document(backend.empty_booster(table, settings.params))
+        counted = slice(None) if data.weight is None else np.flatnonzero(data.weight > 0)
+        has_slopes = settings.linear_effects != "intercepts"
+        columns = _steps(backend, table, counted, data.tasks.n_tasks) if has_slopes else []
+        steps = [StepTree.empty(0, np.zeros(1)), *columns]
+        booster = document.with_first_trees(steps).load()
+        leaves = _leaves(backend, booster, steps, table)
+        scores = [
+            _scores(own, reached) for own, reached in zip(steps, leaves[counted].T, strict=True)
+        ]
+        return cls(backend, booster, steps, leaves, scores)
+
+    def effects(
+        self, settings: Settings, data: Dataset, others: Float64Array | None = None
+    ) -> LinearEffects:
+        """Estimate the linear effects of the training rows.
+
+        Parameters
+        ----------
+        settings : Settings
+        data : Dataset
+            The training rows.
+        others : ndarray of float64, shape (n_rows,), optional
+            What other terms of the model add to the margins of rows.
+        """
+        z = np.empty((data.n_rows, len(self.steps) - 1))
+        for place, score in enumerate(self.scores[1:]):
+            z[:, place] = score[self.leaves[:, 1 + place]]
+        names = _names(data.tasks)
+        with one_blas_thread() if z.shape[1] < _MANY_COLUMNS else nullcontext():
+            shared, of_names, hessian = _effects(settings, data, z, Nesting.of(names), others)
+        filled, by_task = [], []
+        for place, (own, score) in enumerate(zip(self.steps, self.scores, strict=True)):
+            reached = self.leaves[:, place]
+            hessians = np.bincount(reached, hessian, own.n_leaves).astype(np.float64)
+            counts = np.bincount(reached, minlength=own.n_leaves).astype(np.int64)
+            filled.append(own.filled(score * shared[place], hessians, counts))
+            by_task.append(score[:, None] * of_names[:, place])
+        has_start = data.base_margin is not None
+        return LinearEffects(self.backend, self.booster, filled, by_task, names, has_start)
 
 
 def _names(tasks: TaskSet) -> tuple[TaskName, ...]:
@@ -221,7 +257,7 @@ def _leaves(
     """Return the leaf of each row in each tree, in the order of the thresholds."""
     found = backend.leaves(booster, table)[:, : len(steps)]
     document: type[Document] = type(backend.document(booster))
-    places = np.empty_like(found)
+    places = np.empty_like(found, order="F")
     for place, own in enumerate(steps):
         numbers = document.numbers_of_leaves(own)
         of_number = np.zeros(numbers.max() + 1, np.int32)
