@@ -27,6 +27,7 @@ from mtboost.model.intervals import score_dataset
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import task_reports
 from mtboost.model.sharing.curves import mean_histories
+from mtboost.model.sharing.evidence import WITH_INDEPENDENT
 from mtboost.model.sharing.plan import SharingPlan, fit_plan
 from mtboost.model.sharing.towards_constant import LEAST
 from mtboost.model.stages.baselines import baseline_scores
@@ -168,7 +169,7 @@ def fitted_by_plan(
         plan.has_levels,
         common_params,
         {
-            task: own_params if way in ("averaged", "independent") else continued
+            task: own_params if way in WITH_INDEPENDENT else continued
             for task, way in plan.sharing.items()
         },
         callbacks,

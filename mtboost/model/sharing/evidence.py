@@ -35,6 +35,8 @@ from mtboost.model.stages.specific import SpecificModel
 from mtboost.trees.shrinkage import Known, shrunk_means
 
 Sharing = Literal["common", "common + specific", "averaged", "independent"]
+#: Those with a model of the task alone.
+WITH_INDEPENDENT: tuple[Sharing, ...] = ("averaged", "independent")
 
 #: Models of the tasks trained in each fold.
 ModelsByFold: TypeAlias = Sequence[Mapping[TaskName, SpecificModel]]

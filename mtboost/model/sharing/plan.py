@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
-from mtboost.model.sharing.evidence import Sharing
+from mtboost.model.sharing.evidence import WITH_INDEPENDENT, Sharing
 from mtboost.model.stages.common import CommonModel, fit_common
 from mtboost.model.stages.levels import with_levels
 from mtboost.model.stages.settings import Settings
@@ -22,8 +22,6 @@ from mtboost.model.stages.specific import SpecificModel, fit_specific
 #: Most that rounds are multiplied by for rows that were held out: a fifth is usual, and still more
 #: rounds gained nothing certain (benchmarks/final_rounds.py).
 _MOST_RATIO = 1.25
-#: Ways to share with an independent model.
-_ALONE = ("averaged", "independent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ class SharingPlan:
 
         most_alone, most_continued = self.independent.rounds, self.settings.specific_rounds
         own_rounds = {
-            task: more(n, most_alone if self.sharing[task] in _ALONE else most_continued)
+            task: more(n, most_alone if self.sharing[task] in WITH_INDEPENDENT else most_continued)
             for task, n in self.own_rounds.items()
         }
         common_rounds = more(self.common_rounds, self.settings.rounds)

@@ -36,7 +36,7 @@ from mtboost.base.validation import Folds
 from mtboost.metrics.metric import Metric
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold, row_losses
 from mtboost.model.sharing.effort import Effort, TimeLimit
-from mtboost.model.sharing.evidence import Evidence, Sharing
+from mtboost.model.sharing.evidence import WITH_INDEPENDENT, Evidence, Sharing
 from mtboost.model.sharing.plan import SharingPlan
 from mtboost.model.sharing.search import (
     Search,
@@ -264,7 +264,7 @@ def _ways(evidence: Evidence, one_class: Collection[TaskName]) -> dict[TaskName,
     Such a task learns nothing alone, and all its validation rows may agree with that.
     """
     return {
-        task: "common" if task in one_class and way in ("averaged", "independent") else way
+        task: "common" if task in one_class and way in WITH_INDEPENDENT else way
         for task, way in evidence.ways().items()
     }
 
