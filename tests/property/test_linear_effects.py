@@ -404,6 +404,23 @@ def test_models_of_the_same_rows_share_their_linear_effects(backend, monkeypatch
     assert_array_equal(alone.predict(X, task=task), model.predict(X, task=task))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_trees_after_linear_effects_are_those_on_a_matrix_made_for_them(backend, monkeypatch):
+    X, y, task, _ = linear_rows(7, n_tasks=30, n_rows=12)
+    options = {"task": task, "backend": backend, "linear_effects": True, "num_boost_round": 5}
+    model = mtboost.fit(X, y, **options)
+    make, matrices = common._common_matrix, []
+
+    def made_anew(*rows, made=None):
+        matrices.append(made)
+        return make(*rows)
+
+    monkeypatch.setattr(common, "_common_matrix", made_anew)
+    anew = mtboost.fit(X, y, **options)
+    assert any(made is not None for made in matrices)  # which the few trees before were trained on
+    assert_array_equal(anew.predict(X, task=task), model.predict(X, task=task))
+
+
 def most_leaves(model):
     trees = model.common_trees.booster.trees_to_dataframe()
     return trees[trees["Feature"] == "Leaf"].groupby("Tree").size().max()

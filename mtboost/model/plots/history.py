@@ -34,6 +34,7 @@ from mtboost.model.plots.drawing import (
 from mtboost.model.plots.rows import fitted
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.reports import TaskReport
+from mtboost.model.sharing.evidence import WITH_INDEPENDENT
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -352,7 +353,7 @@ def _first(report: TaskReport) -> int:
 
     An independent model does not start where the common one ends.
     """
-    return 0 if report.sharing in ("averaged", "independent") else report.quit_round
+    return 0 if report.sharing in WITH_INDEPENDENT else report.quit_round
 
 
 def _draw_curves(ax: Any, report: TaskReport, start: float) -> None:
