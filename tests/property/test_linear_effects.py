@@ -407,8 +407,10 @@ def test_models_of_the_same_rows_share_their_linear_effects(backend, monkeypatch
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_trees_after_linear_effects_are_those_on_a_matrix_made_for_them(backend, monkeypatch):
     X, y, task, _ = linear_rows(7, n_tasks=30, n_rows=12)
+    y = y + 3.0 * (X[:, 0] > 0.5) * (X[:, 1] > 0.5)  # for the trees
     options = {"task": task, "backend": backend, "linear_effects": True, "num_boost_round": 5}
     model = mtboost.fit(X, y, **options)
+    assert max(model.quit_round.values()) > model.common_trees.n_linear
     make, matrices = common._common_matrix, []
 
     def made_anew(*rows, made=None):
