@@ -20,7 +20,7 @@ from mtboost.errors import DataError
 from mtboost.model.checked_rows import check_rows, check_takes_new_rows
 from mtboost.model.making_settings import common_parameters, feature_prior_of, make_objectives
 from mtboost.model.named_objectives import labels_are_classes
-from mtboost.model.new_rows import with_levels
+from mtboost.model.new_rows import with_kept_parameters
 from mtboost.model.new_task import (
     NewTask,
     Objective,
@@ -36,7 +36,6 @@ from mtboost.model.stages.mixed_objective import unit_of_classes
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.feature_weights import PriorOption
-from mtboost.trees.losses import is_multiclass
 from mtboost.trees.task_quitting import check_early_stopping_rounds, check_min_delta
 from mtboost.trees.tree_options import TreeOptions
 
@@ -74,10 +73,7 @@ def add_task(
     check_takes_new_rows(model.objective, "add_task()")
     y, eval_set = model._encode(y), with_class_numbers(eval_set, model.classes)
     data = rows_of_new_task(stage, task, (X, y, weight, base_margin), feature_names, column)
-    given = library.parameters({} if params is None else params)
-    if is_multiclass(model.objective):  # the new task may lack a class
-        given["num_class"] = stage.n_outputs
-    given = with_levels(model, given)
+    given = with_kept_parameters(model, library.parameters({} if params is None else params))
     own = objective_of_new_task(model.objective, objective, task, data, library)
     params = common_parameters(library, given, own, data, n_threads, seed, is_ours=False)
     check_rows(library, data, own, params)

@@ -157,7 +157,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             Fraction of the rows that is held out without `eval_set`. With 0 the task uses the
             common rounds that any task uses, and gets no specific model.
         params : mapping, optional
-            The library's parameters for the specific model.
+            The library's parameters for the specific model that differ from those of the common
+            model (:attr:`params`).
         specific_rounds : int, default=500
             Maximum number of rounds of the specific model; 0 for none.
         early_stopping_rounds : int or None, default=20

@@ -28,7 +28,7 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.new_task import rows_of_new_task
 from mtboost.model.predictions import FittedTasks
-from mtboost.trees.losses import has_bounds
+from mtboost.trees.losses import has_bounds, is_multiclass
 
 #: Rows of one task: table, labels, weights and base margins.
 RowsOfTask = tuple[Table, Any, Any, Any]
@@ -150,6 +150,26 @@ def as_dataset(model: FittedTasks, rows: dict[TaskName, RowsOfTask]) -> Dataset:
     if data.weight is not None:
         not_all_zero(data.weight, "weight")
     return data
+
+
+def with_kept_parameters(model: FittedTasks, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of new trees: those of the model, unless `params` differ.
+
+    `params` have the library's main names. Arguments of `fit`, such as the seed, are not among
+    them.
+    """
+    library = model._library
+    given = with_levels(model, params)
+    known = library.names_of_parameters()[0]
+    kept = {
+        name: value
+        for name, value in model.params.items()
+        if name in known and name not in library.arguments
+    }
+    own = {**kept, **given}
+    if is_multiclass(model.objective):  # new rows may lack a class
+        own["num_class"] = model._stage.n_outputs
+    return own
 
 
 def with_levels(model: FittedTasks, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,14 +23,13 @@ from mtboost.model.common_trees import CommonTrees
 from mtboost.model.estimates import Rows, make_score
 from mtboost.model.making_settings import common_parameters
 from mtboost.model.named_objectives import labels_are_classes
-from mtboost.model.new_rows import RowsOfTask, as_dataset, weights_of, with_levels
+from mtboost.model.new_rows import RowsOfTask, as_dataset, weights_of, with_kept_parameters
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.reports import TaskReport
 from mtboost.model.stages.common import fit_common, follow_common
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.library_parameters import Params
-from mtboost.trees.losses import is_multiclass
 from mtboost.trees.nesting import Nesting
 from mtboost.trees.pooled_leaves import PooledTrees
 from mtboost.trees.pooling import PoolingOption
@@ -123,13 +122,8 @@ def _settings(
     seed: int,
 ) -> Settings:
     library, objective = model._library, _objective(model, data)
-    kept = {name: value for name, value in model.params.items() if name not in library.arguments}
-    given = with_levels(model, library.parameters(params or {}, elsewhere=library.arguments))
-    own = {**kept, **given}
-    if is_multiclass(objective):
-        own["num_class"] = model._stage.n_outputs
-    known = library.names_of_parameters()[0]
-    own = {name: value for name, value in own.items() if name in known or name == "num_class"}
+    given = library.parameters(params or {}, elsewhere=library.arguments)
+    own = with_kept_parameters(model, given)
     settings = common_parameters(library, own, objective, data, n_threads, seed)
     check_rows(library, data, objective, settings)
     objectives: Objectives = OneObjective(

@@ -245,3 +245,37 @@ def test_a_task_with_too_few_rows_for_a_split_says_so():
     assert "smaller min_data_in_leaf" in model.report().loc[9, "why_no_specific"]
     model.add_task(10, X[:39], np.full(39, 10.0), params={"min_data_in_leaf": 5})
     assert model.predict(X[:39], task=[10] * 39).mean() > 5.0
+
+
+PARAMS = {"learning_rate": 0.3, "monotone_constraints": (-1, 0, 0, 0)}
+LOSSES = {
+    "xgboost": ("reg:pseudohubererror", {"huber_slope": 5.0, "max_depth": 2, **PARAMS}),
+    "lightgbm": ("huber", {"alpha": 5.0, "num_leaves": 4, **PARAMS}),
+}
+
+
+@pytest.mark.parametrize("pooling", [None, 10.0])
+def test_it_has_the_parameters_of_the_model_unless_others_are_given(library, pooling):
+    objective, params = LOSSES[library.name]
+    options = {"objective": objective, "split_score": "plain", "pooling": pooling}
+    model = fitted(library, params=params, **options)
+    rows = {"X": NEW, "y": 10.0 * NEW_Y, "early_stopping_rounds": None, "specific_rounds": 20}
+    model.add_task("new", **rows)
+    model.add_task("same", **rows, params=params)
+    model.add_task("other", **rows, params={"learning_rate": 0.01})
+    new, same, other = (model.predict(NEW, task=[task] * 150) for task in ("new", "same", "other"))
+    np.testing.assert_array_equal(new, same)
+    assert np.abs(new - other).max() > 1.0
+    assert model.specific_params["other"] == {**model.specific_params["new"], "learning_rate": 0.01}
+
+
+def test_it_keeps_monotone_constraints_of_the_model(library):
+    constrained = {"monotone_constraints": (-1, 0, 0, 0)}  # labels rise with the column
+    model = fitted(library, params=constrained)
+    model.add_task("new", NEW, NEW_Y)
+    model = model.replace_task("a", X[:N_ROWS], y[:N_ROWS])
+    model = model.update(NEW, NEW_Y, task=np.full(150, "newer"))
+    line = np.zeros((50, 4))
+    line[:, 0] = np.linspace(-3, 3, 50)
+    for task in model.tasks:
+        assert np.diff(model.predict(line, task=[task] * 50)).max() <= 0.0
