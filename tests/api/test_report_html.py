@@ -218,6 +218,16 @@ def test_without_test_rows_it_says_that_scores_are_too_good(fitted, page_of_fitt
         assert float(cells["final"]) == pytest.approx(fitted.reports[name].scores["final"], 1e-3)
 
 
+def test_validation_scores_of_other_metrics_are_those_of_the_report(tmp_path):
+    X, y, task = make()
+    model = mtboost.fit(X, y, task=task, eval_metric=["mae", "rmse"], **FAST)
+    rows = written(model, tmp_path).table("task", "metric")
+    report = model.report()
+    for name, cells in rows.items():
+        for column, score in (("final", "rmse final"), ("mae final", "mae final")):
+            assert float(cells[column]) == pytest.approx(report.loc[name, score], 1e-3)
+
+
 def test_names_are_text_wherever_they_are(tmp_path):
     X, y, task = make(HOSTILE)
     X.columns = ['">&lt;b>', "a & b"]

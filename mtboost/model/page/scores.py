@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mtboost.model.estimates import OTHER_METRIC
 from mtboost.model.evaluation import ALL_TASKS
 from mtboost.model.page.elements import Child, element, figure, table
 from mtboost.model.page.rows import GAIN, MOST_ROWS, UnseenRows, largest_tasks
@@ -15,7 +16,6 @@ from mtboost.model.plots.drawing import full_name
 from mtboost.model.plots.gain import plot_gain
 from mtboost.model.plots.intervals import plot_intervals
 from mtboost.model.predictions import FittedTasks
-from mtboost.model.reports import report_rows
 
 
 def scores_section(model: FittedTasks, test: UnseenRows | None) -> list[Child]:
@@ -24,16 +24,13 @@ def scores_section(model: FittedTasks, test: UnseenRows | None) -> list[Child]:
 
 def _validation_scores(model: FittedTasks) -> list[Child]:
     shown, note = largest_tasks(model)
-    rows = report_rows(model.reports, model.objective, model.metric)
     scored = {name: None for task in shown for name in model.reports[task].scores}
-    head = ["task", "metric", *scored]
+    head = ["task", "metric", *(name.replace(OTHER_METRIC, " ") for name in scored)]
     cells = []
     for task in shown:
-        metric = model._metric_of(task)
-        own = rows[task]
-        of_metric = f"{metric} " if isinstance(model.metric, str) else ""
-        values = [own.get(f"{of_metric}{name}", np.nan) for name in scored]
-        cells.append([full_name(task), metric, *map(_number, values)])
+        own = model.reports[task].scores
+        values = [_number(own.get(name, np.nan)) for name in scored]
+        cells.append([full_name(task), model._metric_of(task), *values])
     if not scored:
         return [element("p", "There are no scores: no validation rows were held out.")]
     return [
