@@ -345,7 +345,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         -------
         MultiTaskModel
             A new model; this one stays as it is. In its report ``before`` is the validation metric
-            without the new rounds.
+            without the new rounds. It is that of the objective, which finds their number, and has
+            its name in the report where it is not :attr:`metric`.
 
         Raises
         ------

@@ -20,7 +20,7 @@ from mtboost.errors import UnsupportedError
 from mtboost.metrics.metric import Metric
 from mtboost.model.checked_rows import check_rows
 from mtboost.model.common_trees import CommonTrees
-from mtboost.model.estimates import Rows, make_score
+from mtboost.model.estimates import Rows, make_score, score_name
 from mtboost.model.making_settings import common_parameters
 from mtboost.model.named_objectives import labels_are_classes
 from mtboost.model.new_rows import RowsOfTask, as_dataset, weights_of, with_kept_parameters
@@ -91,7 +91,8 @@ def updated_parts(
     with openmp_threads(n_threads):
         new = _train(settings, data, train, valid)
     parts = _added(model, new)
-    parts["reports"] = _reports(model, parts, train, valid, new)
+    metrics = {task: settings.of_task(task).metric for task in train.tasks}
+    parts["reports"] = _reports(model, parts, train, valid, new, metrics)
     return parts
 
 
@@ -294,8 +295,12 @@ def _reports(
     train: Dataset,
     valid: Dataset | None,
     new: _NewRounds,
+    metrics: Mapping[TaskName, Metric],
 ) -> dict[TaskName, TaskReport]:
-    """Return reports with the new rows and rounds, and the scores of the new validation rows."""
+    """Return reports with the new rows and rounds, and the scores of the new validation rows.
+
+    `metrics` decided how many rounds there are, and may be other ones than those of the model.
+    """
     reports = {}
     for task, old in model.reports.items():
         quit_round = parts["quit_round"][task]
@@ -307,6 +312,9 @@ def _reports(
         scores = {}
         if history is not None:
             scores = {"before": float(history[0]), "final": float(history[new.n_rounds])}
+            metric = metrics[task]
+            if metric.name != model._metric_of(task):
+                scores = {score_name(metric, name): score for name, score in scores.items()}
         reports[task] = replace(
             old,
             n_rows=old.n_rows + n_rows,

@@ -129,6 +129,17 @@ def test_there_are_no_new_rounds_where_they_do_not_help():
     assert (report["rmse before"] == report["rmse final"]).all()
 
 
+def test_scores_have_the_name_of_the_metric_that_finds_the_rounds(tmp_path):
+    model = mtboost.fit(X, Y, task=TASK, eval_metric="r2", **FIXED)
+    found = model.update(NEW_X, NEW_Y, task=NEW_TASK, rounds=5)
+    found.save(tmp_path / "model")
+    report = mtboost.load_model(tmp_path / "model").report()
+    scores = [name for name in report if name.endswith(("before", "final"))]
+    assert scores == ["rmse before", "rmse final"]
+    same = mtboost.fit(X, Y, task=TASK, **FIXED).update(NEW_X, NEW_Y, task=NEW_TASK, rounds=5)
+    pd.testing.assert_frame_equal(report[scores], same.report()[scores])
+
+
 def fitted_on_noise():
     rng = np.random.default_rng(4)
     y = rng.normal(size=240)
