@@ -228,3 +228,12 @@ def metric_or_scorer(metric: Any, *, are_classes: bool) -> Metric:
             return Metric(metric, _Scorer(get_scorer(metric), are_classes), True)
         hint = "" if did_you_mean(metric, BUILT_IN) else did_you_mean(metric, known)
         raise ParameterError(f"{error} Scorers of scikit-learn have names, too.{hint}") from None
+
+
+def is_known(name: str) -> bool:
+    """Whether a metric or scorer has this name, so that it need not be given again."""
+    try:
+        metric_or_scorer(name, are_classes=True)
+    except ParameterError:
+        return False
+    return True

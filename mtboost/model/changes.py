@@ -16,7 +16,9 @@ from mtboost.base.tables import columns_of
 from mtboost.base.tasks import TaskName, TaskSet, as_name
 from mtboost.base.threads import default_n_threads
 from mtboost.base.validation import hold_out
-from mtboost.errors import DataError
+from mtboost.errors import DataError, ParameterError
+from mtboost.metrics.metric import Metric
+from mtboost.metrics.scorers import is_known
 from mtboost.model.checked_rows import check_rows, check_takes_new_rows
 from mtboost.model.making_settings import common_parameters, feature_prior_of, make_objectives
 from mtboost.model.named_objectives import labels_are_classes
@@ -57,6 +59,7 @@ def add_task(
     min_delta: float,
     feature_prior: PriorOption,
     objective: str | Callable[..., Any] | None,
+    eval_metric: str | Metric | Callable[..., float] | None,
     n_threads: int | None,
     seed: int,
 ) -> None:
@@ -80,7 +83,7 @@ def add_task(
     settings = Settings(
         backend=library,
         params=params,
-        objectives=_objectives_beside(model, own, data.tasks, params),
+        objectives=_objectives_beside(model, own, data.tasks, params, eval_metric),
         options=TreeOptions(),
         rounds=0,
         early_stopping_rounds=check_early_stopping_rounds(early_stopping_rounds),
@@ -121,11 +124,23 @@ def _without_dates(
 
 
 def _objectives_beside(
-    model: FittedTasks, own: Objective, tasks: TaskSet, params: Mapping[str, Any]
+    model: FittedTasks, own: Objective, tasks: TaskSet, params: Mapping[str, Any], eval_metric: Any
 ) -> Objectives:
     """Return the objective and the metric of a new task beside those of a model."""
-    metric = None if model.losses else model.metric
+    metric = eval_metric
+    if metric is None and isinstance(model.metric, str):
+        metric = model.metric
+        if not is_known(metric):
+            raise ParameterError(
+                f"The tasks of this model are validated by {metric!r}, a metric of the user's, "
+                "which the model does not keep: pass it as eval_metric to add_task()."
+            )
     found = make_objectives(model._library, own, metric, tasks, params)
+    if isinstance(model.metric, str) and found.metric.name != model.metric:
+        raise ParameterError(
+            f"eval_metric is {found.metric.name!r}, but the tasks of this model are validated by "
+            f"{model.metric!r}: leave it out, or pass the metric that fit() was given."
+        )
     if isinstance(found, ObjectiveByTask) and isinstance(model.objective, dict):
         unit = unit_of_classes({**model.objective, **found.by_task}, model.losses)
         found = replace(found, class_unit=unit)

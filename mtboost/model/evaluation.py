@@ -22,7 +22,7 @@ from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics.metric import Metric, check_classes
-from mtboost.metrics.scorers import metric_or_scorer
+from mtboost.metrics.scorers import is_known, metric_or_scorer
 from mtboost.model.estimates import (
     AnyMetric,
     Rows,
@@ -236,11 +236,7 @@ def _read_queries(qid: Any, rows: _Judged) -> Queries:
 def _metrics_of(model: FittedTasks, task: TaskName) -> list[str]:
     """Names of the task's validation metric, unless it is the user's, and of usual ones."""
     own = model._metric_of(task)
-    try:
-        metric_or_scorer(own, are_classes=True)
-    except ParameterError:
-        return default_metrics(model._objective_of(task), [])
-    return default_metrics(model._objective_of(task), [own])
+    return default_metrics(model._objective_of(task), [own] if is_known(own) else [])
 
 
 def validation_errors(

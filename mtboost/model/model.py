@@ -16,6 +16,8 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warning_once
 from mtboost.base.validation import parts_of_eval_set
 from mtboost.errors import DataError
+from mtboost.metrics.metric import Metric
+from mtboost.metrics.scorers import is_known
 from mtboost.model.changes import add_task, parts_without_task
 from mtboost.model.checked_rows import check_takes_new_rows
 from mtboost.model.intervals import TasksWithIntervals
@@ -127,6 +129,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         min_delta: float = 0.0,
         feature_prior: PriorOption = None,
         objective: str | Callable[..., Any] | None = None,
+        eval_metric: str | Metric | Callable[..., float] | None = None,
         n_threads: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -172,7 +175,11 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             does.
         objective : callable or str, optional
             The function that :func:`mtboost.fit` was given, if its objective was one. If tasks have
-            different objectives, the required objective of the new task; its metric validates it.
+            different objectives, the required objective of the new task.
+        eval_metric : str, Metric or scorer, optional
+            The metric that :func:`mtboost.fit` was given, if it has no name that is known: a model
+            keeps names alone. If tasks have different objectives, the metric of the new task, by
+            default that of its objective.
         n_threads : int, optional
             By default the cores this process may use, or one for a small table.
         seed : int, default=0
@@ -201,6 +208,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             min_delta=min_delta,
             feature_prior=feature_prior,
             objective=objective,
+            eval_metric=eval_metric,
             n_threads=n_threads,
             seed=seed,
         )
@@ -256,7 +264,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             Labels.
         **options
             Further arguments of :meth:`add_task`. Where each task has an objective, the task keeps
-            its own unless `objective` is given.
+            its own, and its metric if that has a known name, unless `objective` is given.
 
         Returns
         -------
@@ -281,7 +289,11 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         ('a', 'c', 'b')
         """
         model = self.remove_task(task)
-        own = {"objective": self.losses[task].objective} if self.losses else {}
+        own = {}
+        if self.losses and "objective" not in options:
+            metric = self._metric_of(task)
+            own = {"objective": self.losses[task].objective}
+            own |= {"eval_metric": metric} if is_known(metric) else {}
         model.add_task(task, X, y, **(own | options))
         return model
 
@@ -389,6 +401,12 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             raise DataError(
                 f"X has rows of the new {listed(list(new), 'task')}, and each task has its "
                 "objective: call add_task(..., objective=...) for each."
+            )
+        if new and isinstance(self.metric, str) and not is_known(self.metric):
+            raise DataError(
+                f"X has rows of the new {listed(list(new), 'task')}, and the model does not keep "
+                f"{self.metric!r}, a metric of the user's: call add_task(..., eval_metric=...) for "
+                "each."
             )
         for name in new:
             check_new_name(name, self.tasks)

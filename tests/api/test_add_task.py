@@ -8,7 +8,8 @@ import pyarrow
 import pytest
 
 import mtboost
-from mtboost.errors import DataError
+from mtboost.errors import DataError, ParameterError
+from mtboost.metrics import Metric
 
 _rng = np.random.default_rng(0)
 N_ROWS = 400
@@ -279,3 +280,34 @@ def test_it_keeps_monotone_constraints_of_the_model(library):
     line[:, 0] = np.linspace(-3, 3, 50)
     for task in model.tasks:
         assert np.diff(model.predict(line, task=[task] * 50)).max() <= 0.0
+
+
+def test_a_metric_of_the_users_is_given_again(library):
+    def largest_error(y, prediction):
+        return float(np.abs(y - prediction).max())
+
+    metric = Metric("largest error", largest_error, greater_is_better=False)
+    model = fitted(library, eval_metric=metric)
+    with pytest.raises(ParameterError, match="'largest error', a metric.*pass it as eval_metric"):
+        model.add_task("new", NEW, NEW_Y)
+    with pytest.raises(DataError, match="'largest error', a metric.*add_task.*eval_metric"):
+        model.update(NEW, NEW_Y, task=np.full(150, "new"))
+    with pytest.raises(ParameterError, match="'rmse', but the tasks.*by 'largest error'"):
+        model.add_task("new", NEW, NEW_Y, eval_metric="rmse")
+    model.add_task("new", NEW, NEW_Y, eval_metric=metric, eval_set=VALID)
+    found = model.predict(VALID[0], task=["new"] * 100)
+    score = model.report().loc["new", "largest error final"]
+    assert score == pytest.approx(largest_error(VALID[1], found), 1e-6)
+    again = model.replace_task("a", NEW, NEW_Y, eval_metric=metric)
+    assert again.metric == "largest error"
+
+
+def test_a_task_that_is_replaced_keeps_its_metric(library):
+    objective = {"a": library.own("reg:squarederror"), "b": library.own("count:poisson")}
+    labels = np.where(TASK == "a", y, np.round(np.exp(np.minimum(y, 3))))
+    options = {"objective": objective, "eval_metric": {"b": "mae"}, "backend": library.name}
+    model = mtboost.fit(X, labels, task=TASK, **options, **OPTIONS)
+    counts = np.round(np.exp(np.minimum(NEW_Y, 3)))
+    assert model.replace_task("b", NEW, counts).metric == model.metric
+    model.add_task("c", NEW, NEW_Y, objective=objective["a"], eval_metric="mae")
+    assert model.metric["c"] == "mae"
