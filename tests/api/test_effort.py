@@ -196,6 +196,18 @@ def test_a_limit_leaves_out_the_last_settings_by_the_time_of_the_first(library, 
     assert all(is_tried)
 
 
+def test_effects_of_tasks_are_among_what_was_tried_or_left_out(library):
+    data = tasks_of(SAME, n_each=60)
+    tried = fitted(library, data, **SHORT, effort="balanced").common_losses
+    limited = fitted(library, data, **SHORT, effort=1e-9)
+    for kind in ("random intercepts", "linear effects"):
+        own = {name: loss for name, loss in tried.items() if name.startswith(kind)}
+        assert own
+        assert not np.isnan([*own.values()]).any()
+        left_out = limited.report().attrs["left_out"]
+        assert any(name.startswith(kind) for name in left_out)
+
+
 def test_what_follows_counts_towards_the_limit(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(effort_module, "clock", lambda: now[0])

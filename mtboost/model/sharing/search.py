@@ -324,7 +324,8 @@ def search(
 def with_linear_effects(found: Search, effort: Effort) -> Search | None:
     """Return the best search whose trees follow effects of tasks; None unless it is ahead.
 
-    Large steps learn lines badly: what is not ahead in them is not in small ones either.
+    Large steps learn lines badly: what is not ahead in them is not in small ones either. `found`
+    then has its losses, and what there was no time for.
     """
     settings, folds = found.settings, found.folds
 
@@ -342,6 +343,7 @@ def with_linear_effects(found: Search, effort: Effort) -> Search | None:
     rivals = [replace(each, linear=linear) for linear in kinds for each in before]
     rival.try_settings(*(each for each in rivals if each.linear is True or not has_strata(each)))
     if not rival.losses or rival.loss >= found.loss:
+        found.losses |= rival.losses
         return None
     rival.vary(pooling=_poolings(settings, effort, folds.tasks)[:1])
     return rival
