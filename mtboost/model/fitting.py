@@ -195,7 +195,7 @@ def fit(
     params : mapping, optional
         The library's parameters for both stages, such as ``learning_rate``, by default .1,
         and ``max_depth``, by default 4 (LightGBM: ``num_leaves``, by default 16). With
-        ``scale_pos_weight``, validation rows are weighted by it, too.
+        ``scale_pos_weight``, ``strategy="auto"`` weights validation rows by it, too.
     num_boost_round : int, optional
         Maximum number of rounds of the common model, by default 500, or 2000 with
         ``strategy="auto"``.
