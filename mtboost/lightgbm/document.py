@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -65,9 +65,6 @@ class LightgbmDocument(Document):
 
     def starting_at(self, start: npt.NDArray[np.float32]) -> Self:
         return self  # their first trees hold the start score
-
-    def with_first_trees(self, steps: Sequence[StepTree]) -> Self:
-        return replace(self, content=assemble.with_first_trees(self.content, steps))
 
     @staticmethod
     def numbers_of_leaves(steps: StepTree) -> Int32Array:

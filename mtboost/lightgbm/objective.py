@@ -8,7 +8,6 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-import numpy.typing as npt
 
 from mtboost import _core
 from mtboost.base.tasks import TaskSet
@@ -93,6 +92,7 @@ class TaskObjective(BaseTaskObjective):
     _how_to_train = "give it to LightGBM as params['objective'], too"
     _refusal = "LightGBM does for its own objective only: use 'huber', or a function of your own"
     _check_library = staticmethod(check_version)
+    _query_begins = staticmethod(query_begins)
 
     def __call__(self, first: Any, second: Any, weight: Any = None) -> Pair:
         """Gradient and hessian, each of the shape of the margins, in memory that may be used again.
@@ -117,10 +117,6 @@ class TaskObjective(BaseTaskObjective):
         if rows is None:
             return super()._tasks_of(data, n_rows)
         return TaskSet(self.tasks.names, self.tasks.codes[rows])
-
-    @staticmethod
-    def _query_begins(data: lightgbm.Dataset) -> npt.NDArray[np.uint32] | None:
-        return query_begins(data)
 
     def _make_loss(self, objective: str, n_outputs: int) -> _core.LightgbmLoss:
         return make_lightgbm_loss(objective, n_outputs, arithmetic=arithmetic(), **self._options)

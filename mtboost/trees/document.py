@@ -107,9 +107,9 @@ class Document(abc.ABC):
         """Return the same trees with other leaf values."""
         return replace(self, content=self._assemble.with_leaf_values(self.content, values))
 
-    @abc.abstractmethod
     def with_first_trees(self, steps: Sequence[StepTree]) -> Self:
         """Return the trees after others of one column each, for one output."""
+        return replace(self, content=self._assemble.with_first_trees(self.content, steps))
 
     @staticmethod
     @abc.abstractmethod

@@ -214,7 +214,7 @@ class BaseTaskObjective(ABC):
 
     @staticmethod
     @abstractmethod
-    def _query_begins(data: Any) -> npt.NDArray[np.uint32] | None:
+    def _query_begins(data: Any, /) -> npt.NDArray[np.uint32] | None:
         """Return the first row of each query of a matrix, and the number of rows."""
 
     def _read(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
@@ -56,9 +56,6 @@ class XgboostDocument(Document):
         second = assemble.read_document(specific) if specific else None
         content = assemble.combined(self.content, second, n_common_rounds)
         return replace(self, content=assemble.in_order(content, columns.names or ()))
-
-    def with_first_trees(self, steps: Sequence[StepTree]) -> Self:
-        return replace(self, content=assemble.with_first_trees(self.content, steps))
 
     @staticmethod
     def numbers_of_leaves(steps: StepTree) -> Int32Array:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xgboost
 
 from mtboost import _core
@@ -90,6 +89,7 @@ class TaskObjective(BaseTaskObjective):
     _how_to_train = "give it to xgboost.train as obj=, too"
     _refusal = "XGBoost does for its own objective only: use 'reg:pseudohubererror', or TaskSplit"
     _check_library = staticmethod(check_version)
+    _query_begins = staticmethod(query_begins)
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Pair:
         """Gradient and hessian, each of the shape of the margins, in memory that is used again.
@@ -158,10 +158,6 @@ class TaskObjective(BaseTaskObjective):
         """Options that all workers must share, as text; of a function its name."""
         name = getattr(self.objective, "__name__", str(self.objective))
         return repr((xgboost.__version__, name, dict(self._options), self._task_weight))
-
-    @staticmethod
-    def _query_begins(data: xgboost.DMatrix) -> npt.NDArray[np.uint32] | None:
-        return query_begins(data)
 
     def _make_loss(self, objective: str, n_outputs: int) -> _core.Loss:
         return make_loss(objective, n_outputs, arithmetic=arithmetic(), **self._options)
