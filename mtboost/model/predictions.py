@@ -397,23 +397,12 @@ class FittedTasks(FittedParts):
         return found
 
     def _task_margins(self, table: Table, task: TaskName, base_margin: Any) -> Margins:
+        """Return the margins of rows of one task, known or not."""
         if table.feature_names is None and task in self.task_columns:
             table = self.task_columns[task].align(table)  # now with the names it had in training
         known = nearest(task, self._names)
         code = -1 if known is None else self._names.code(known)
-        codes = np.full(table.n_rows, code, np.int32)
-        start = self._start(base_margin, table.n_rows)
-        found = self._task_trees.margins(table, codes, start)
-        if found is not None:
-            return found
-        common = self._coded(table)
-        margins = self._stage.margins(common, codes, start)
-        booster = self.specific.get(task)
-        if booster is None:
-            return margins
-        columns = self.task_columns[task]
-        own = columns.align(common if columns.are_coded_as(self._stage.columns) else table)
-        return self._library.predict_margin(booster, own, margins)
+        return self._row_margins(table, np.full(table.n_rows, code, np.int32), base_margin)
 
     def _coded(self, table: Table) -> Table:
         """The common columns, read once for both models, if that is possible."""
