@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class _KeptBooster:
     n_bytes: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CommonStage:
     """First part of the model of each task; the second is its specific model.
 
@@ -67,34 +68,24 @@ class CommonStage:
     def backend(self) -> Backend:
         return self.trees.backend
 
-    @property
+    @cached_property
     def tasks(self) -> tuple[TaskName, ...]:
-        if "tasks" not in self._cache:
-            self._cache["tasks"] = tuple(self.quit_round)
-        tasks: tuple[TaskName, ...] = self._cache["tasks"]
-        return tasks
+        return tuple(self.quit_round)
 
-    @property
+    @cached_property
     def names(self) -> tuple[TaskName, ...]:
         """Tasks, and groups of them that have leaf values: their positions are the codes."""
-        if "names" not in self._cache:
-            self._cache["names"] = (*self.quit_round, *self.trees.groups)
-        names: tuple[TaskName, ...] = self._cache["names"]
-        return names
+        return (*self.quit_round, *self.trees.groups)
 
     @property
     def n_outputs(self) -> int:
         return self.document.n_outputs
 
-    @property
+    @cached_property
     def optional_columns(self) -> frozenset[str]:
         """Common columns that some task lacks."""
-        if "optional columns" not in self._cache:
-            columns = self.task_columns.values()
-            found = frozenset[str]().union(*(lacking(self.columns, own) for own in columns))
-            self._cache["optional columns"] = found
-        names: frozenset[str] = self._cache["optional columns"]
-        return names
+        columns = self.task_columns.values()
+        return frozenset[str]().union(*(lacking(self.columns, own) for own in columns))
 
     @property
     def most_rounds(self) -> int:
@@ -238,17 +229,21 @@ class CommonStage:
 
     def rounds_of(self, codes: _Codes) -> _RowNumbers:
         """Rounds that the task with each code uses; others are unknown tasks."""
-        if "rounds" not in self._cache:
-            known = list(self.quit_round.values())
-            n_others = 1 + len(self.names) - len(known)  # groups and, last, unknown tasks
-            self._cache["rounds"] = np.array(known + n_others * [self.most_rounds])
-        return np.asarray(self._cache["rounds"][codes])
+        return np.asarray(self._rounds[codes])
+
+    @cached_property
+    def _rounds(self) -> _RowNumbers:
+        known = list(self.quit_round.values())
+        n_others = 1 + len(self.names) - len(known)  # groups and, last, unknown tasks
+        return np.array(known + n_others * [self.most_rounds])
 
     def codes_in_trees(self, codes: _Codes) -> _Codes:
         """Codes by which the common trees know tasks and groups; -1 is an unknown task."""
-        if "codes" not in self._cache:
-            self._cache["codes"] = np.append(self.trees.codes_of(self.names), np.int32(-1))
-        return np.asarray(self._cache["codes"][codes])
+        return np.asarray(self._own_codes[codes])
+
+    @cached_property
+    def _own_codes(self) -> _Codes:
+        return np.append(self.trees.codes_of(self.names), np.int32(-1))
 
     # ---- boosters ---------------------------------------------------------------------------
 
@@ -322,10 +317,7 @@ class CommonStage:
     def _document_of(self, task: TaskName | None) -> Document:
         return self.trees.document_of(task, self.document)
 
-    @property
+    @cached_property
     def document(self) -> Document:
         """The common booster taken apart."""
-        if "document" not in self._cache:
-            self._cache["document"] = self.backend.document(self.trees.booster)
-        document: Document = self._cache["document"]
-        return document
+        return self.backend.document(self.trees.booster)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,9 @@ from mtboost.model.task_trees import TaskTrees
 from mtboost.trees.backend import Backend
 from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss, is_quantile
+
+Made = TypeVar("Made")
+_MISSING = object()
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -110,61 +114,53 @@ class FittedParts:
     def _library(self) -> Backend:
         return self.common_trees.backend
 
+    def _kept(self, key: str, make: Callable[[], Made]) -> Made:
+        """Return what was made for a key; threads may ask together, and all use what one adds."""
+        found = self._cache.get(key, _MISSING)
+        if found is _MISSING:
+            found = self._cache.setdefault(key, make())
+        made: Made = found
+        return made
+
     @property
     def _stage(self) -> CommonStage:
         """The common model as each task follows it, and what predictions keep of it."""
-        found = self._cache.get("stage")
-        if found is None:
-            stage = CommonStage(
+        return self._kept(
+            "stage",
+            lambda: CommonStage(
                 self.common_trees,
                 self.quit_round,
                 self.common_columns,
                 self.task_columns,
                 self.losses,
-            )
-            found = self._cache.setdefault("stage", stage)
-        own: CommonStage = found
-        return own
+            ),
+        )
 
     @property
     def _task_trees(self) -> TaskTrees:
         """The trees that the core predicts with."""
-        found = self._cache.get("trees")
-        if found is None:  # threads may arrive here together: one of them adds what all use
-            found = self._cache.setdefault("trees", TaskTrees(self._stage, self.specific))
-        trees: TaskTrees = found
-        return trees
+        return self._kept("trees", lambda: TaskTrees(self._stage, self.specific))
 
     @property
     def _task_set(self) -> TaskSet:
         """The tasks by code."""
-        found = self._cache.get("task set")
-        if found is None:
-            found = self._cache.setdefault("task set", TaskSet(self.tasks, np.empty(0, np.int32)))
-        task_set: TaskSet = found
-        return task_set
+        return self._kept("task set", lambda: TaskSet(self.tasks, np.empty(0, np.int32)))
 
     @property
     def _names(self) -> TaskSet:
         """The tasks by code, and after them the groups that have leaf values."""
-        found = self._cache.get("names")
-        if found is None:
-            names = TaskSet(self._stage.names, np.empty(0, np.int32))
-            found = self._cache.setdefault("names", names)
-        names_and_groups: TaskSet = found
-        return names_and_groups
+        return self._kept("names", lambda: TaskSet(self._stage.names, np.empty(0, np.int32)))
 
     @property
     def _used_columns(self) -> frozenset[str] | None:
         """Names of the columns of any task; None if columns have no names."""
-        found = self._cache.get("used columns", False)
-        if found is False:
+
+        def make() -> frozenset[str] | None:
             columns = [self.common_columns, *self.task_columns.values()]
             names = [own.names for own in dict.fromkeys(columns) if own.names is not None]
-            used = frozenset[str]().union(*names) if len(names) else None
-            found = self._cache.setdefault("used columns", used)
-        own_names: frozenset[str] | None = found
-        return own_names
+            return frozenset[str]().union(*names) if names else None
+
+        return self._kept("used columns", make)
 
     @property
     def _labels(self) -> LabelNames:

@@ -162,17 +162,16 @@ def _check_are_numbers(model: FittedTasks, tasks: Iterable[TaskName]) -> None:
 
 def _quantiles(model: FittedTasks, alpha: float) -> TaskQuantiles:
     """Quantiles of the scores of each task, in the order of tasks."""
-    key = f"quantiles {alpha!r}"
-    found = model._cache.get(key)
-    if found is None:
+
+    def make() -> TaskQuantiles:
         scores = [model.conformity_scores.get(task, np.empty(0)) for task in model.tasks]
         found = task_quantiles(scores, alpha)
         others = [s for task, s in model.conformity_scores.items() if task not in model.quit_round]
         if others:  # errors of tasks that the model does not know
             found = replace(found, unknown=task_quantiles(others, alpha).unknown)
-        found = model._cache.setdefault(key, found)
-    quantiles: TaskQuantiles = found
-    return quantiles
+        return found
+
+    return model._kept(f"quantiles {alpha!r}", make)
 
 
 def _bounds(
