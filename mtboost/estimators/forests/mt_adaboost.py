@@ -302,8 +302,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         Shape (n_features,); see :attr:`MTDecisionTreeClassifier.feature_importances_`.
         """
         check_is_fitted(self, "trees_")
-        n_features = self.n_features_in_ - (self.task is not None)
-        own = [importances(tree, n_features) for tree in self.trees_]
+        own = [importances(tree, self._n_features) for tree in self.trees_]
         mean = np.average(own, axis=0, weights=self.estimator_weights_)
         return self._place_importances(mean / (mean.sum() or 1.0))
 

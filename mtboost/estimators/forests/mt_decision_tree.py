@@ -136,26 +136,7 @@ class MTTreeEstimator(
 
     @abc.abstractmethod
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
-        """Predict the class of each row, one of its task's.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
-        task : array-like of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Elements of ``task_classes_`` of the row's task.
-
-        Raises
-        ------
-        DataError, ValueError
-            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
-            listed).
-        """
+        """Predict the class of each row, one of its task's."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Compute the accuracy of :meth:`predict`.
@@ -442,8 +423,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         Shape (n_features,). A split counts with the weight of its rows; all 0 without splits.
         """
         check_is_fitted(self, "tree_")
-        n_features = self.n_features_in_ - (self.task is not None)
-        return self._place_importances(importances(self.tree_, n_features))
+        return self._place_importances(importances(self.tree_, self._n_features))
 
     def _to_file(self) -> dict[str, Any]:
         check_is_fitted(self, "tree_")

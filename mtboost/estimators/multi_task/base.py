@@ -401,9 +401,9 @@ class MultiTaskEstimator(SavedEstimator):
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
         """The objective for these labels."""
 
-    @abc.abstractmethod
     def _encode(self, y: Any, argument: str = "y") -> Any:
         """Labels as the numbers that are trained on."""
+        return y
 
     def _weigh_classes(
         self, y: Any, sample_weight: Any, eval_set: Sequence[Any] | None

@@ -218,6 +218,3 @@ class MultiTaskRanker(MultiTaskEstimator):
                 "MultiTaskRegressor."
             )
         return objective
-
-    def _encode(self, y: Any, argument: str = "y") -> Any:
-        return y

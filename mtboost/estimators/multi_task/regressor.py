@@ -269,6 +269,3 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
 
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
         return library.squared_error if self.objective is None else self.objective
-
-    def _encode(self, y: Any, argument: str = "y") -> Any:
-        return y
