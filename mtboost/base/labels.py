@@ -65,9 +65,9 @@ def as_labels(
     return labels
 
 
-def as_weights(weight: Any, n_rows: int, *, argument: str = "weight") -> FloatArray:
+def as_weights(weight: Any, n_rows: int) -> FloatArray:
     """Row weights of shape (n_rows,), finite, none negative, not all zero; DataError otherwise."""
-    return not_all_zero(as_nonnegative(weight, n_rows, argument=argument), argument)
+    return not_all_zero(as_nonnegative(weight, n_rows, argument="weight"), "weight")
 
 
 def as_float64_weights(weight: Any, n_rows: int, *, argument: str) -> npt.NDArray[np.float64]:
@@ -102,19 +102,17 @@ def not_all_zero(weights: FloatArray, argument: str) -> FloatArray:
     return weights
 
 
-def check_sum_of_weights(weights: FloatArray, argument: str) -> None:
+def check_sum_of_weights(weights: FloatArray) -> None:
     """Raise DataError where the weights of all rows add up to more than float32 can store."""
     total = weights.sum(dtype=np.float64)
     if total > np.finfo(np.float32).max:
         raise DataError(
-            f"{argument} adds up to {total:g}, more than the float32 in which trees store the "
+            f"sample_weight adds up to {total:g}, more than the float32 in which trees store the "
             f"weight of their nodes: divide it by a constant, which changes no tree."
         )
 
 
-def check_magnitude(
-    labels: npt.NDArray[Any], most: float, *, may_be_missing: bool = False, argument: str = "y"
-) -> None:
+def check_magnitude(labels: npt.NDArray[Any], most: float, *, may_be_missing: bool = False) -> None:
     """Raise DataError for a label beyond `most`, with which sums and differences would overflow."""
     with np.errstate(over="ignore"):
         labels = labels.astype(np.float64, copy=False)
@@ -124,8 +122,8 @@ def check_magnitude(
     if is_beyond.any():
         index = np.unravel_index(int(is_beyond.argmax()), labels.shape)
         raise DataError(
-            f"{argument} is {labels[index]:g} at {_place(index)}: labels beyond {most:g} overflow "
-            f"in sums and differences. Rescale them."
+            f"y is {labels[index]:g} at {_place(index)}: labels beyond {most:g} overflow in sums "
+            f"and differences. Rescale them."
         )
 
 

@@ -137,7 +137,7 @@ class BaseBoosting(TableEstimator):
         weights = None
         if sample_weight is not None:
             weights = as_label_weights(sample_weight, labels.shape, argument="sample_weight")
-            check_sum_of_weights(weights, "sample_weight")
+            check_sum_of_weights(weights)
         if not goes_on:
             self._seed = seed_of(self.random_state)
         held_out = None if eval_set is None else self._read_eval_set(eval_set)

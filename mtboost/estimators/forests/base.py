@@ -127,7 +127,7 @@ class BaseForest(TableEstimator):
         if sample_weight is not None:
             n_rows = table.shape[0]
             weights = as_float64_weights(sample_weight, n_rows, argument="sample_weight")
-            check_sum_of_weights(weights, "sample_weight")
+            check_sum_of_weights(weights)
         every = check_verbose(self.verbose)
         if goes_on:
             self._check_goes_on(labels, tasks)

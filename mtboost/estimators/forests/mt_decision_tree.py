@@ -77,7 +77,7 @@ class MTTreeEstimator(
         weights = np.ones(n_rows)
         if sample_weight is not None:
             weights = as_float64_weights(sample_weight, n_rows, argument="sample_weight")
-            check_sum_of_weights(weights, "sample_weight")
+            check_sum_of_weights(weights)
         params = _core.MTTreeParams(
             criterion=check_choice("criterion", self.criterion, get_args(Criterion)),
             purity=check_number("purity", self.purity, above=0.0, high=1.0),
