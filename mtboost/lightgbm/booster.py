@@ -133,7 +133,7 @@ class GrowingBooster(library.EvaluatedBooster):
 def take_over(
     booster: lightgbm.Booster,
     *,
-    tasks: TaskSet | None,
+    tasks: TaskSet,
     options: TreeOptions,
     task_column: int | str | None = None,
 ) -> LightgbmGrowth:

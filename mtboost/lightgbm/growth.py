@@ -50,7 +50,7 @@ class LightgbmGrowth(TaskGrowth):
         self,
         stock: lightgbm.Booster,
         *,
-        tasks: TaskSet | None,
+        tasks: TaskSet,
         options: TreeOptions,
         task_column: int | str | None = None,
     ) -> None:
@@ -71,8 +71,7 @@ class LightgbmGrowth(TaskGrowth):
         )
         data = stock.train_set
         self._check_rows(data.num_data())
-        if tasks is not None:
-            self.know_tasks(data, tasks)
+        self.know_tasks(data, tasks)
         self._has_start = data.get_field("init_score") is not None
         self._read_labels()
         self._is_trained = _are_two_classes(

@@ -55,8 +55,8 @@ class TaskGrowth(abc.ABC):
 
     Parameters
     ----------
-    tasks : TaskSet or None
-        Task of each training row; None is one task.
+    tasks : TaskSet
+        Task of each training row.
     options : TreeOptions
         With the plain split score the grower knows no tasks. An estimated κ of partially pooled
         leaves becomes a number with the first tree.
@@ -67,9 +67,7 @@ class TaskGrowth(abc.ABC):
     #: Training parameters of the library's own booster, by the library's names.
     settings: Any
 
-    def __init__(
-        self, tasks: TaskSet | None, options: TreeOptions, task_column: int | str | None
-    ) -> None:
+    def __init__(self, tasks: TaskSet, options: TreeOptions, task_column: int | str | None) -> None:
         self._options = options
         self._task_column = task_column
         self.pooled = PooledTrees(cast(Pooling, options.pooling))
@@ -95,15 +93,13 @@ class TaskGrowth(abc.ABC):
         # Sums over all workers; None is a single machine.
         self._total: Total | None = None
 
-    def _set_tasks(self, tasks: TaskSet | None) -> None:
+    def _set_tasks(self, tasks: TaskSet) -> None:
         self.tasks = tasks
         # Task of each training row; an array of CuPy where the rows lie on a GPU.
-        self._row_codes: Any = np.empty(0, np.int32) if tasks is None else tasks.codes
-        self._is_active = np.ones(tasks.n_tasks if tasks else 1, np.uint8)
+        self._row_codes: Any = tasks.codes
+        self._is_active = np.ones(max(1, tasks.n_tasks), np.uint8)
         # Groups of nested tasks, which have leaf values if each level has a κ.
-        self._nesting = None
-        if tasks is not None and tasks.n_levels > 1:
-            self._nesting = Nesting.of(with_groups(tasks))
+        self._nesting = Nesting.of(with_groups(tasks)) if tasks.n_levels > 1 else None
 
     @property
     def objective(self) -> object:
@@ -151,9 +147,8 @@ class TaskGrowth(abc.ABC):
 
     def know_tasks(self, data: Any, tasks: TaskSet) -> None:
         """Tell the tasks of a matrix to be evaluated; those of others count as not known."""
-        if self.tasks is not None:
-            codes = np.array([self.tasks.code(name) for name in tasks.names], np.int32)
-            self._codes[data] = codes[tasks.codes]
+        codes = np.array([self.tasks.code(name) for name in tasks.names], np.int32)
+        self._codes[data] = codes[tasks.codes]
 
     def _keep_values(self, pooled: npt.NDArray[Any], values: TaskValues) -> None:
         """Keep the leaf values of single tasks in the next tree, whose pooled values are given."""
@@ -186,8 +181,6 @@ class TaskGrowth(abc.ABC):
             n_threads=self.settings.n_threads,
         )
         pooled = newton if refit is None else refit(newton, leaves)
-        if self.tasks is None:
-            return pooled, TaskValues.none()
         rows = pooled, leaves, self._row_codes, gradients[:, output]
         n_tasks, nesting = self.tasks.n_tasks, self._nesting
         pooling = self.pooled.settled_pooling(
@@ -228,7 +221,6 @@ class TaskGrowth(abc.ABC):
         codes, values = None, pooled
         is_on_host = isinstance(margins, np.ndarray)
         if len(task_values.leaf):
-            assert self.tasks is not None
             codes = self._codes.get(data)
             if codes is not None and (is_on_host or self._nesting is not None):
                 values = task_values.table(pooled, self.tasks.n_tasks, self._nesting)
@@ -247,7 +239,7 @@ class TaskGrowth(abc.ABC):
 
     def _weights_of_active_tasks(self) -> Float32Array | None:
         """Weights of the rows, 0 if their task has quit: a loss may sum over all rows."""
-        if self.tasks is None or self._is_active.all():
+        if self._is_active.all():
             return self._weights
         weights = self._is_active.astype(np.float32)[self.tasks.codes]
         return weights if self._weights is None else weights * self._weights
@@ -262,13 +254,13 @@ class TaskGrowth(abc.ABC):
     def _rows_without_gradient(self) -> Any:
         """Rows of tasks that have quit, where the grower knows no tasks."""
         xp: Any = on_device.namespace(self._row_codes)
-        if self._knows_tasks or self.tasks is None or self._is_active.all():
+        if self._knows_tasks or self._is_active.all():
             return xp.empty(0, np.int64)
         return xp.flatnonzero(xp.asarray(self._is_active)[self._row_codes] == 0)
 
     def _order_by_task(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32] | None]:
         """Storage order of rows, first stored row of each task (cpp/core/split/task_rows.hpp)."""
-        if self.tasks is None or not self._knows_tasks:
+        if not self._knows_tasks:
             # The library's own order: sums of doubles depend on it in the last bit.
             return np.empty(0, np.uint32), None
         first_rows = np.concatenate([[0], np.cumsum(self.tasks.counts)]).astype(np.uint32)
@@ -280,7 +272,7 @@ class TaskGrowth(abc.ABC):
         return np.argsort(codes, kind="stable").astype(np.uint32), first_rows
 
     def _check_rows(self, n_rows: int) -> None:
-        if self.tasks is not None and len(self.tasks.codes) != n_rows:
+        if len(self.tasks.codes) != n_rows:
             raise DataError(
                 f"TaskSplit was given {len(self.tasks.codes)} task labels, but the training data "
                 f"has {n_rows} rows: pass one label per row, in the order of the rows."

@@ -196,7 +196,7 @@ class TaskWatch(abc.ABC):
         tasks = valid_tasks
         own = self._trained_with(growth)
         if growth is not None:
-            tasks, objective = growth.tasks or valid_tasks, growth.objective
+            tasks, objective = growth.tasks, growth.objective
         elif own is not None:
             tasks = own.tasks
         elif valid_tasks.n_tasks > 1:
@@ -302,7 +302,6 @@ class BaseQuitAt:
     def _end_round(self, model: object, n_rounds: int) -> None:
         growth = growth_of(model)
         assert growth is not None
-        assert growth.tasks is not None
         for task, last_round in self._left_after.items():
             if last_round == n_rounds:
                 growth.quit(growth.tasks.code(task))

@@ -76,7 +76,7 @@ class XgboostGrowth(TaskGrowth):
         self,
         stock: xgboost.Booster,
         *,
-        tasks: TaskSet | None,
+        tasks: TaskSet,
         options: TreeOptions,
         task_column: int | str | None = None,
         table: object = None,
@@ -404,9 +404,8 @@ class XgboostGrowth(TaskGrowth):
         elif not n_rows and self._workers is None:
             raise DataError("The training matrix has no rows: pass one with at least one row.")
         self._check_rows(n_rows)
-        if self.tasks is not None:
-            self.know_tasks(matrix, self.tasks)
-            self._compare_tasks(self.tasks)
+        self.know_tasks(matrix, self.tasks)
+        self._compare_tasks(self.tasks)
         types = matrix.feature_types or ["float"] * matrix.num_col()
         options = self._grower_arguments(
             matrix.feature_names or [], [kind == "c" for kind in types]
@@ -465,8 +464,7 @@ class XgboostGrowth(TaskGrowth):
                 device.keep_labels(self.settings, self._labels, self._weights, self._row_codes)
             self._margins[matrix] = (len(self._trees), device.put(self._margins_of(matrix)))
             self._row_codes = device.put(self._row_codes)
-            if self.tasks is not None:
-                self._codes[matrix] = self._row_codes
+            self._codes[matrix] = self._row_codes
         self._table = None
         return device
 
@@ -512,7 +510,6 @@ class XgboostGrowth(TaskGrowth):
 
     def _read_codes(self, matrix: xgboost.DMatrix) -> None:
         """Tasks of rows to be evaluated; those without training rows are not known."""
-        assert self.tasks is not None
         numbers = task_numbers(matrix)
         if numbers is not None and self.tasks.names:
             names = np.array(self.tasks.names)
@@ -553,7 +550,7 @@ class XgboostGrowth(TaskGrowth):
 
     def _task_attributes(self) -> dict[str, str]:
         """Leaf values of tasks as attributes of a booster that returns without the callback."""
-        if not self.reads_tasks or self.tasks is None or not self.pooled.values:
+        if not self.reads_tasks or not self.pooled.values:
             return {}
         if not any(len(values.leaf) for values in self.pooled.values):
             return {}

@@ -23,6 +23,7 @@ import mtboost
 import mtboost.lightgbm
 from mtboost.base.checked_tables import as_table
 from mtboost.base.interrupts import restored, uninterrupted
+from mtboost.base.tasks import TaskSet
 from mtboost.base.threads import map_in_threads, one_blas_thread, openmp_threads
 from mtboost.lightgbm import library as lightgbm_library
 from mtboost.lightgbm.booster import release, take_over
@@ -424,6 +425,7 @@ def test_whenever_ctrl_c_comes_what_lightgbm_has_made_is_freed_once(function, mo
 
     monkeypatch.setattr(lightgbm.Booster, "__del__", free)
     params = {"verbosity": -1, "num_threads": 1}
+    tasks = TaskSet.from_labels(None, len(Y))
     gc.collect()
     gc.freeze()  # the collections below go through what is made here
     request.addfinalizer(gc.unfreeze)
@@ -431,13 +433,13 @@ def test_whenever_ctrl_c_comes_what_lightgbm_has_made_is_freed_once(function, mo
         booster = lightgbm.Booster(params, lightgbm.Dataset(X, Y, params=params))
         handle = booster._handle.value
         if function is release:
-            take_over(booster, tasks=None, options=TreeOptions())
+            take_over(booster, tasks=tasks, options=TreeOptions())
         press = PressBefore(function, number)
         with contextlib.suppress(KeyboardInterrupt), press:
             if function is release:
                 release(booster)
             else:
-                take_over(booster, tasks=None, options=TreeOptions())
+                take_over(booster, tasks=tasks, options=TreeOptions())
         del booster
         gc.collect()
         assert freed.count(handle) == 1
