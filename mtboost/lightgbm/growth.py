@@ -122,7 +122,7 @@ class LightgbmGrowth(TaskGrowth):
         if objective is None:
             self._start()
         margins = self.margins(data)
-        gradients = self._gradients(data, margins, objective)
+        gradients = self._by_output(self._gradients(data, margins, objective))
         grown = self._grow(gradients)
         has_split = [of_output is not None for of_output in grown]
         is_first = not self._texts

@@ -95,7 +95,9 @@ class TaskWatch(abc.ABC):
         #: Called after every recorded round.
         self.on_round: OnRound | None = None
         self._tasks: TaskSet | None = None
+        #: Metric of the tasks with validation rows after each round; the last one of all tasks.
         self._values: npt.NDArray[np.float64] = np.empty((0, 0))
+        self._last: npt.NDArray[np.float64] = np.empty(0)
         self._n_recorded = 0
         self._queries: npt.NDArray[np.int64] | None = None  # of the validation rows
         self._valid, self._valid_task = valid, task
@@ -126,17 +128,18 @@ class TaskWatch(abc.ABC):
 
     @property
     def history(self) -> dict[TaskName, npt.NDArray[np.float64]]:
-        """The metric of each task after 0, 1, ... rounds."""
+        """The metric of each task after 0, 1, ... rounds; all NaN without validation rows."""
         if self._tasks is None:
             return {}
-        values = self._values[: self._n_recorded]
-        return {name: values[:, code] for code, name in enumerate(self._tasks.names)}
+        curves = dict.fromkeys(self._tasks.names, np.full(self._n_recorded, np.nan))
+        for code, curve in zip(self._watched, self._values[: self._n_recorded].T, strict=True):
+            curves[self._tasks.names[code]] = curve
+        return curves
 
     @property
     def last_values(self) -> npt.NDArray[np.float64]:
         """The metric after the last round, in the order of the training tasks; NaN: undefined."""
-        last: npt.NDArray[np.float64] = self._values[self._n_recorded - 1]
-        return last
+        return self._last
 
     @property
     def last_predictions(self) -> npt.NDArray[np.floating]:
@@ -212,7 +215,8 @@ class TaskWatch(abc.ABC):
         codes = [tasks.code(name) for name in valid_tasks.names]
         self._tasks = tasks
         self._codes = np.array(codes, np.int32)[valid_tasks.codes]
-        self._values = np.empty((0, tasks.n_tasks))
+        self._watched = np.unique(self._codes)
+        self._values = np.empty((0, len(self._watched)))
         self._n_recorded = 0
         self._best = BestRounds(tasks.n_tasks, self._early_stopping_rounds, self._min_delta)
         self._left_after = np.full(tasks.n_tasks, -1)
@@ -244,10 +248,11 @@ class TaskWatch(abc.ABC):
         value = self._by_task(label, prediction, weight)
         self._best.record(n_rounds, value, self.metric, self.fewest_rounds)
         if self._n_recorded == len(self._values):  # no second copy in the end, of many tasks
-            grown = np.empty((max(16, 2 * self._n_recorded), len(value)))
+            grown = np.empty((max(16, 2 * self._n_recorded), len(self._watched)))
             grown[: self._n_recorded] = self._values
             self._values = grown
-        self._values[self._n_recorded] = value
+        self._values[self._n_recorded] = value[self._watched]
+        self._last = value
         self._n_recorded += 1
         self._predictions = prediction
         self._n_rounds = n_rounds

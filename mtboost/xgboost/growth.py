@@ -157,6 +157,7 @@ class XgboostGrowth(TaskGrowth):
         left_out = self._rows_without_gradient()
         if len(left_out):
             gradients[left_out] = 0.0
+        gradients = self._by_output(gradients)
         updated = margins.copy()
         for output, (grown_tree, leaves) in enumerate(self._grow(matrix, gradients)):
             tree = grown_tree.arrays()

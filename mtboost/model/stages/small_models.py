@@ -22,8 +22,8 @@ from mtboost.trees.backend import Margins, Rows
 from mtboost.trees.document import Unloaded
 from mtboost.trees.small_models import RowsByModel, SmallTrainer, Stopping
 
-# Cells of the rows that are in memory a second time.
-_MOST_CELLS = 4_000_000
+# Cells of the rows of models that are trained side by side; more of them are slower.
+_MOST_CELLS = 1_000_000
 
 _Codes = npt.NDArray[np.int64]
 
