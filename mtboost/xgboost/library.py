@@ -445,6 +445,7 @@ def check_samples_features(
     train, gbm = learner["learner_train_param"], learner["gradient_booster"]
     if train["booster"] == "gblinear":
         raise UnsupportedError("booster='gblinear' draws no features: use booster='gbtree'.")
+    gbm = gbm.get("gbtree", gbm)  # dart has the parameters of its trees there
     tree_method = gbm["gbtree_train_param"]["tree_method"]
     if tree_method == "exact":
         raise UnsupportedError(

@@ -118,6 +118,18 @@ def test_a_prior_is_as_good_as_weights_of_the_matrix():
     assert train(sampling).save_raw() == stock.save_raw()
 
 
+def test_trees_of_dart_are_sampled_too():
+    sampling = PriorFeatureSampling(np.arange(N_FEATURES))
+    params = {**PARAMS, "booster": "dart", "rate_drop": 0.5}
+    matrix = xgboost.DMatrix(X, Y)
+    weighted = xgboost.DMatrix(X, Y, feature_weights=sampling.weights(matrix))
+    found = train(sampling, matrix, params=params)
+    assert found.save_raw() == xgboost.train(params, weighted, 5).save_raw()
+    dynamic = PriorFeatureSampling(ONE, dynamic=True, floor=0)
+    used = train(dynamic, matrix, params=params).get_score()
+    assert set(used) == {"f1"}
+
+
 def test_a_continued_training_goes_on_with_the_gains_so_far():
     sampling = PriorFeatureSampling(dynamic=True, prior_rounds=1)
     first = train(PriorFeatureSampling(ONE, floor=0), n_rounds=4)
@@ -266,6 +278,7 @@ def test_vector_trees_are_sampled_too(dynamic):
         ({"colsample_bynode": 1}, ParameterError, "colsample_bynode is 1"),
         ({"colsample_bytree": 0.5}, ParameterError, "colsample_bynode is 1"),
         ({**PARAMS, "tree_method": "exact"}, UnsupportedError, "use tree_method='hist'"),
+        ({"booster": "dart"}, ParameterError, "colsample_bynode is 1"),
         ({"booster": "gblinear", "verbosity": 0}, UnsupportedError, "use booster='gbtree'"),
     ],
 )
