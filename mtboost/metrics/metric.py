@@ -77,8 +77,8 @@ class Metric:
         return self.name
 
     def _by_task(self, y: Float64Array, prediction: Float64Array, rows: TaskRows) -> Float64Array:
-        takes_weights = _takes_weights(self.function)
-        if rows.weight is not None and not takes_weights:
+        has_weights = takes_weights(self)
+        if rows.weight is not None and not has_weights:
             raise ParameterError(
                 f"Metric {self.name!r} is a function without an argument sample_weight, but rows "
                 f"have weights: add sample_weight=None to its arguments, or leave out the weights."
@@ -89,7 +89,7 @@ class Metric:
         for task, own in enumerate(np.split(order, ends[:-1])):
             if len(own):
                 weight = None if rows.weight is None else rows.weight[own]
-                options = {"sample_weight": weight} if takes_weights else {}
+                options = {"sample_weight": weight} if has_weights else {}
                 try:
                     result[task] = self.function(y[own], prediction[own], **options)
                 except Exception as error:
@@ -101,10 +101,12 @@ class Metric:
         return result
 
 
-def _takes_weights(function: Callable[..., Any]) -> bool:
-    """Whether a function can be called with ``sample_weight=``."""
+def takes_weights(metric: Metric) -> bool:
+    """Whether the function of a metric can be called with the weights of rows."""
+    if isinstance(metric, BuiltIn):
+        return True
     try:
-        parameters = inspect.signature(function).parameters
+        parameters = inspect.signature(metric.function).parameters
     except (TypeError, ValueError):  # some built-in ones have no signature
         return True
     kinds = {parameter.kind for parameter in parameters.values()}

@@ -3,24 +3,26 @@
 
 import math
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_choice, did_you_mean
+from mtboost.base.queries import Queries, as_queries, check_queries
 from mtboost.base.sklearn_input import class_codes
 from mtboost.base.tables import TaskColumn
 from mtboost.base.tasks import TaskName, TaskSet
-from mtboost.errors import ParameterError
+from mtboost.errors import DataError, ParameterError
 from mtboost.metrics.built_in import BUILT_IN, get_metric
 from mtboost.metrics.by_task import evaluate_by_task
-from mtboost.metrics.metric import Metric, check_classes
+from mtboost.metrics.metric import Metric, check_classes, is_of_queries, takes_weights
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,11 @@ class TaskScorer:
     task: TaskColumn | list[str]
     aggregate: Literal["worst", "mean"]
     only: TaskName | None
+    _requests: dict[str, bool | str | None] = field(default_factory=dict, repr=False, compare=False)
 
-    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def __call__(
+        self, estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None
+    ) -> float:
         """Return the score of an estimator on rows, greater is better; NaN if it is undefined.
 
         Parameters
@@ -56,7 +61,9 @@ class TaskScorer:
         y : array-like of shape (n_rows,)
             Labels.
         sample_weight : array-like of shape (n_rows,), optional
-            Row weights >= 0.
+            Row weights >= 0; with ``ndcg`` one for all rows of a query.
+        qid : array-like of shape (n_rows,), optional
+            Query of each row, which ``ndcg`` needs.
 
         Returns
         -------
@@ -66,12 +73,16 @@ class TaskScorer:
         Raises
         ------
         DataError
-            The metric is one of two classes, and the labels are others.
+            The metric is one of two classes, and the labels are others; or it ranks, and `qid` is
+            missing.
         """
         table = as_table(X, task_column=self.task, used=())
         tasks = TaskSet.from_labels(table.task_labels(self.task), table.n_rows)
         labels = np.asarray(y)
         metric = self.metric
+        queries = None
+        if is_of_queries(metric):
+            queries = self._queries(qid, tasks, sample_weight)
         if hasattr(estimator, "classes_"):
             if isinstance(metric.function, _Scorer):
                 metric = replace(metric, function=replace(metric.function, are_classes=True))
@@ -82,7 +93,7 @@ class TaskScorer:
             prediction = estimator.predict(X)
         check_classes(metric, np.asarray(labels, np.float64))
         values = evaluate_by_task(
-            metric, labels, prediction, tasks.codes, tasks.n_tasks, sample_weight
+            metric, labels, prediction, tasks.codes, tasks.n_tasks, sample_weight, queries
         )
         scores = values if metric.greater_is_better else -values
         if self.only is not None:
@@ -91,6 +102,66 @@ class TaskScorer:
         if not scores.size:
             return math.nan
         return float(scores.min() if self.aggregate == "worst" else scores.mean())
+
+    def _queries(self, qid: Any, tasks: TaskSet, sample_weight: Any) -> Queries:
+        if qid is None:
+            raise DataError(
+                f"{self.metric.name} ranks the rows of each query: pass qid, the query of each "
+                "row. Searches of scikit-learn pass it on after "
+                "sklearn.set_config(enable_metadata_routing=True)."
+            )
+        queries = as_queries(qid, len(tasks.codes))
+        weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+        check_queries(queries, tasks, weight)
+        return queries
+
+    # ---- what scikit-learn asks a scorer ---------------------------------------------------------
+
+    def set_score_request(self, **requests: bool | str | None) -> Self:
+        """Choose the arguments that scikit-learn's metadata routing passes to this scorer.
+
+        Parameters
+        ----------
+        **requests : bool, str or None
+            ``sample_weight`` and ``qid``: whether the scorer takes them, or the name that the
+            caller has for them. By default a metric that ranks takes ``qid``, and
+            ``sample_weight`` is an error until it is set, as with scikit-learn's own scorers.
+
+        Returns
+        -------
+        TaskScorer
+            This one.
+
+        Raises
+        ------
+        TypeError
+            Of another name.
+        """
+        for name in requests:
+            if name not in ("sample_weight", "qid"):
+                raise TypeError(
+                    f"set_score_request has no argument {name!r}: it has sample_weight and qid."
+                )
+        self._requests.update(requests)
+        return self
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return the request of scikit-learn's metadata routing.
+
+        Returns
+        -------
+        MetadataRequest
+            As :meth:`set_score_request` has chosen.
+        """
+        found = MetadataRequest(owner=type(self).__name__)
+        requests = {"sample_weight": None, "qid": is_of_queries(self.metric), **self._requests}
+        for name, alias in requests.items():
+            found.score.add_request(param=name, alias=alias)
+        return found
+
+    def _accept_sample_weight(self) -> bool:
+        """Whether searches without metadata routing may pass weights: they ask every scorer."""
+        return takes_weights(self.metric)
 
 
 def task_scorer(
@@ -105,7 +176,8 @@ def task_scorer(
     Parameters
     ----------
     metric : str, Metric or scorer
-        See :func:`get_metric`; or a scorer of scikit-learn, or its name.
+        See :func:`get_metric`; or a scorer of scikit-learn, or its name. ``ndcg`` needs the query
+        of each row, `qid`, which searches pass on by scikit-learn's metadata routing.
     task : str or int, or list of str
         Column of the table that holds the task: its name, or its position in an array; or the
         columns of nested tasks, outermost first.
@@ -218,7 +290,7 @@ def metric_or_scorer(metric: Any, *, are_classes: bool) -> Metric:
     ParameterError, TypeError
         The name is not that of a metric or scorer.
     """
-    if hasattr(metric, "set_score_request"):
+    if hasattr(metric, "set_score_request") and not isinstance(metric, TaskScorer):
         return Metric(str(metric), _Scorer(metric, are_classes), True)
     try:
         return get_metric(metric)

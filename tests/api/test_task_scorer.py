@@ -7,21 +7,25 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.metrics import (
     average_precision_score,
     f1_score,
     get_scorer,
     log_loss,
+    ndcg_score,
     r2_score,
     roc_auc_score,
 )
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 
-from mtboost import MultiTaskClassifier, MultiTaskRegressor
+from mtboost import MultiTaskClassifier, MultiTaskRanker, MultiTaskRegressor
 from mtboost.errors import DataError, ParameterError
-from mtboost.metrics import task_scorer
+from mtboost.metrics import Metric, get_metric, task_scorer
 
 RNG = np.random.default_rng(0)
 SHOP = np.array(["a", "b", "c"])[np.arange(180) % 3]
@@ -137,3 +141,127 @@ def test_labels_that_are_not_of_two_classes_are_an_error(metric, kind):
         model, y = DummyClassifier(), np.digitize(Y, [0.0, 0.8])
     with pytest.raises(DataError, match=f"^{metric} needs labels of two classes, from 0 to"):
         task_scorer(metric, task="shop")(model.fit(X, y), X, y)
+
+
+# ---- weights and queries in searches ----
+
+
+class FirstColumn(RegressorMixin, BaseEstimator):
+    """Predicts the first column."""
+
+    def fit(self, X, y, sample_weight=None):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def predict(self, X):
+        return X.iloc[:, 0].to_numpy()
+
+
+WEIGHT = np.where(SHOP == "b", 2.0, 1.0) * RNG.uniform(0.5, 1.5, 180)
+HALVES = [(np.arange(90), np.arange(90, 180)), (np.arange(90, 180), np.arange(90))]
+
+
+def weighted_errors():
+    """The score of each test half, of the worst task by its weighted error."""
+    squares = WEIGHT * (Y - X["x"].to_numpy()) ** 2
+    for _, test in HALVES:
+        own = [test[SHOP[test] == task] for task in "abc"]
+        yield -max(math.sqrt(squares[rows].sum() / WEIGHT[rows].sum()) for rows in own)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_search_without_routing_passes_weights_on(several):
+    scorer = task_scorer("rmse", task="shop")
+    options = {"scoring": {"worst": scorer}, "refit": "worst"} if several else {"scoring": scorer}
+    search = GridSearchCV(FirstColumn(), {}, cv=HALVES, **options).fit(X, Y, sample_weight=WEIGHT)
+    assert search.best_score_ == pytest.approx(np.mean([*weighted_errors()]), rel=1e-12)
+
+
+def test_a_search_does_not_pass_weights_to_a_metric_without():
+    def largest(y, prediction):
+        return np.abs(y - prediction).max()
+
+    scorer = task_scorer(Metric("largest", largest, greater_is_better=False), task="shop")
+    search = GridSearchCV(FirstColumn(), {}, cv=HALVES, scoring={"a": scorer}, refit="a")
+    with pytest.warns(UserWarning, match="does not support sample_weight"):
+        search.fit(X, Y, sample_weight=WEIGHT)
+    errors = np.abs(Y - X["x"])
+    expected = -np.mean([errors[test].max() for _, test in HALVES])
+    assert search.best_score_ == pytest.approx(expected, rel=1e-12)
+
+
+def test_weights_are_routed_on_request():
+    def scores(scorer):
+        estimator = FirstColumn().set_fit_request(sample_weight=True)
+        options = {"cv": HALVES, "params": {"sample_weight": WEIGHT}, "scoring": scorer}
+        return cross_validate(estimator, X, Y, error_score="raise", **options)["test_score"]
+
+    scorer = task_scorer("rmse", task="shop")
+    with config_context(enable_metadata_routing=True):
+        with pytest.raises(UnsetMetadataPassedError, match="TaskScorer.*set_score_request"):
+            scores(scorer)
+        found = scores(pickle.loads(pickle.dumps(scorer.set_score_request(sample_weight=True))))
+        np.testing.assert_allclose(found, [*weighted_errors()], rtol=1e-12)
+        plain = scores(scorer.set_score_request(sample_weight=False))
+        assert (plain != found).all()
+    with pytest.raises(TypeError, match="no argument 'weight': it has sample_weight and qid"):
+        scorer.set_score_request(weight=True)
+
+
+def test_rankings_are_scored_by_task_where_queries_are_routed():
+    query = np.arange(180) // 15 * 3 + np.arange(180) % 3  # of 5 rows of one shop
+    grade = np.clip(np.round(Y + 1), 0, 3)
+    folds = [*GroupKFold(2).split(X, groups=query)]
+
+    def score_of(predicted, test):
+        gains = 2.0**grade - 1
+        by_task = []
+        for task in "abc":
+            queries = [query[test] == own for own in np.unique(query[test[SHOP[test] == task]])]
+            scores = [
+                ndcg_score([gains[test[rows]]], [predicted[rows]], k=3)
+                if gains[test[rows]].any()
+                else 1
+                for rows in queries
+            ]
+            by_task.append(np.mean(scores))
+        return min(by_task)
+
+    expected = [
+        score_of(
+            MultiTaskRanker(**FAST)
+            .fit(X.iloc[train], grade[train], qid=query[train])
+            .predict(X.iloc[test]),
+            test,
+        )
+        for train, test in folds
+    ]
+    with config_context(enable_metadata_routing=True):
+        found = cross_validate(
+            MultiTaskRanker(**FAST).set_fit_request(qid=True),
+            X,
+            grade,
+            cv=folds,
+            params={"qid": query},
+            scoring=task_scorer("ndcg@3", task="shop"),
+            error_score="raise",
+        )["test_score"]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_rankings_without_queries_are_an_error():
+    model = FirstColumn().fit(X, Y)
+    scorer = task_scorer("ndcg", task="shop")
+    with pytest.raises(DataError, match=r"ndcg ranks .* pass qid.*enable_metadata_routing=True"):
+        scorer(model, X, np.clip(np.round(Y), 0, 3))
+    with pytest.raises(DataError, match="belong to one query, but have different tasks"):
+        scorer(model, X, np.clip(np.round(Y), 0, 3), qid=np.arange(180) // 10)
+
+
+def test_a_scorer_by_task_is_no_metric():
+    with pytest.raises(TypeError, match="metric"):
+        get_metric(task_scorer("rmse", task="shop"))
+    with pytest.raises(TypeError, match="metric"):
+        task_scorer(task_scorer("rmse", task="shop"), task="shop")
