@@ -314,6 +314,7 @@ def refused_splits(rank):
             {"objective": "reg:quantileerror", "quantile_alpha": 0.9},
             lambda: [TaskSplit("label_lower_bound")],
         ),
+        "rounded": ({}, lambda: [TaskSplit("label_lower_bound", quantized_gradients=True)]),
     }
     for name, (params, callbacks) in cases.items():
         matrix = _matrix(rows, "QuantileDMatrix")

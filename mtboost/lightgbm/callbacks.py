@@ -70,6 +70,7 @@ class TaskSplit(BaseTaskSplit, Callback):
 
     _order = -1_000_000
     before_iteration = True
+    _takes_quantized_gradients = False
     _tasks_of_matrices = staticmethod(tasks_of_matrices)
 
     def __call__(self, env: lightgbm.callback.CallbackEnv) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from mtboost.base.arrays import Float32Array
 from mtboost.base.checks import check_type
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.trees.document import Document
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import PooledTrees
@@ -67,6 +67,8 @@ class BaseTaskSplit(abc.ABC):
     zhang2019, section 3.2; task splits: simm2014 (keys in docs/papers.md).
     """
 
+    _takes_quantized_gradients: ClassVar[bool] = True
+
     @staticmethod
     @abc.abstractmethod
     def _tasks_of_matrices(name: str, pairs: Any) -> list[tuple[Any, TaskSet]]:
@@ -106,6 +108,11 @@ class BaseTaskSplit(abc.ABC):
                 quantized_gradients=quantized_gradients,
             )
         check_type("options", options, TreeOptions, "None or TreeOptions")
+        if options.quantized_gradients and not self._takes_quantized_gradients:
+            raise UnsupportedError(
+                "quantized_gradients=True is for trees of XGBoost: leave it out, or use "
+                "mtboost.xgboost.TaskSplit."
+            )
         check_levels(options.pooling, self.tasks)
         self.options = options
         check_task_column(task_column)

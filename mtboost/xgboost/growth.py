@@ -476,6 +476,11 @@ class XgboostGrowth(TaskGrowth):
         if workers is None:
             return
         check_objective(self.settings.objective)
+        if self._options.quantized_gradients:
+            raise UnsupportedError(
+                "quantized_gradients=True is not supported on several machines: leave it out, or "
+                "train on one machine."
+            )
         self._total = lambda values: workers.sum(values, "task sums of the leaves")
         workers.check_equal(
             {

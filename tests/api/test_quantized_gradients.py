@@ -102,6 +102,12 @@ def test_a_tree_of_the_librarys_own_growth_is_refused():
         trained("plain", params={**PARAMS, "tree_method": "exact"}, quantized_gradients=True)
 
 
+def test_trees_of_lightgbm_are_refused():
+    lightgbm = pytest.importorskip("mtboost.lightgbm")
+    with pytest.raises(UnsupportedError, match="quantized_gradients=True is for trees of XGBoost"):
+        lightgbm.TaskSplit(TASK, quantized_gradients=True)
+
+
 def test_only_true_and_false_are_taken():
     with pytest.raises(TypeError, match="quantized_gradients must be True or False, found 16"):
         TreeOptions(quantized_gradients=16)

@@ -113,6 +113,7 @@ def test_what_does_not_work_on_several_workers_is_refused_before_training(pool):
         assert "or give it 'label_lower_bound' as task" in said["labels of rows"]
         assert "reg:pseudohubererror" in said["medians"]
         assert "needs the residuals of all rows together" in said["percentiles"]
+        assert "quantized_gradients=True is not supported on several" in said["rounded"]
 
 
 # ---- tasks in the matrix, on one machine ---------------------------------------------------------
