@@ -20,8 +20,8 @@ Beta = float | Literal["auto"]
 _NAMES = ("plain", "entropy", "variance")
 
 
-def make_split_score(score: Score, beta: Beta = "auto") -> _core.SplitScore | None:
-    """Return the split score of a name or a function, or None for ranking by the pooled gain.
+def make_split_score(score: Score, beta: Beta = "auto") -> _core.SplitScore | Literal["plain"]:
+    """Return the split score of a name or a function.
 
     Parameters
     ----------
@@ -41,8 +41,9 @@ def make_split_score(score: Score, beta: Beta = "auto") -> _core.SplitScore | No
 
     Returns
     -------
-    SplitScore or None
-        For ``split_score=`` of :func:`mtboost.fit` and the plug-ins; None for ``"plain"``.
+    SplitScore or "plain"
+        For ``split_score=`` of :func:`mtboost.fit` and the plug-ins. ``"plain"``, which ranks
+        splits by the pooled gain, is its own score.
 
     Raises
     ------
@@ -52,8 +53,8 @@ def make_split_score(score: Score, beta: Beta = "auto") -> _core.SplitScore | No
     Examples
     --------
     >>> import mtboost
-    >>> mtboost.make_split_score("plain") is None
-    True
+    >>> mtboost.make_split_score("plain")
+    'plain'
     >>> score = mtboost.make_split_score("variance", beta=0.5)
     >>> least_task = mtboost.make_split_score(lambda s, task_gains: task_gains.min(axis=1))
 
@@ -72,4 +73,4 @@ def make_split_score(score: Score, beta: Beta = "auto") -> _core.SplitScore | No
             return _core.entropy_score()
         case "variance":
             return _core.deviation_score() if is_auto else _core.variance_score(number)
-    return None
+    return "plain"

@@ -128,7 +128,8 @@ class TreeOptions:
 
     def make_score(self) -> _core.SplitScore | None:
         """Return the split score of the core; None ranks splits by the pooled gain."""
-        return make_split_score(self.split_score, self.beta)
+        score = make_split_score(self.split_score, self.beta)
+        return None if isinstance(score, str) else score
 
     def grower_arguments(self, task_column: int | None) -> dict[str, Any]:
         """Return the arguments of the core's ``TreeGrower``.

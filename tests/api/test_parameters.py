@@ -40,3 +40,17 @@ def test_specific_params_win_over_params_whatever_the_alias(library, alias, name
         model = fitted(library, params={first: other}, specific_params={second: value})
         for task in (0, 1):
             assert library.raw(model.booster(task)) == library.raw(expected.booster(task))
+
+
+@pytest.mark.parametrize("score", ["plain", "variance"])
+def test_a_split_score_that_was_made_is_that_of_its_name(score):
+    made = mtboost.make_split_score(score)
+    found, expected = fitted(split_score=made), fitted(split_score=score)
+    assert found.common.save_raw() == expected.common.save_raw()
+    assert found.common.save_raw() != fitted().common.save_raw()  # of entropy, the default
+
+    def trained(split_score):
+        data = mtboost.Dataset(NUMBERS, LABELS, task=TASKS)
+        return mtboost.train({"split_score": split_score}, data, 3).save_raw()
+
+    assert trained(made) == trained(score)
