@@ -8,7 +8,7 @@ that chance has made cancel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import reduce
 
@@ -64,12 +64,12 @@ def fit_ensemble(
     return average_models([fit(**{**own, "seed": seed + number}) for number in range(n_models)])
 
 
-def average_models(models: Sequence[MultiTaskModel]) -> MultiTaskModel:
+def average_models(models: Iterable[MultiTaskModel]) -> MultiTaskModel:
     """Make one model whose margins are the means of those of several.
 
     Parameters
     ----------
-    models : sequence of MultiTaskModel
+    models : iterable of MultiTaskModel
         Of the same library, objective, tasks and columns, such as models of different seeds.
 
     Returns
@@ -102,6 +102,8 @@ def average_models(models: Sequence[MultiTaskModel]) -> MultiTaskModel:
     >>> bool(np.allclose(mean.predict(X, task=shop), np.mean(parts, axis=0), atol=1e-5))
     True
     """
+    check_type("models", models, Iterable, "several models, such as a list")
+    models = list(models)
     _check_are_alike(models)
     first, stages = models[0], [model._stage for model in models]
     library, columns = stages[0].backend, first.common_columns

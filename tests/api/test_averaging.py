@@ -117,6 +117,14 @@ def test_the_mean_of_noisy_models_has_less_error_than_they_have(library):
     assert np.mean((mean - y) ** 2) < np.mean(errors)
 
 
+def test_models_may_be_made_one_by_one(library):
+    X, _, task = rows()
+    models = models_of(library, "numbers", n_models=2)
+    found = mtboost.average_models(model for model in models)
+    expected = mtboost.average_models(models)
+    np.testing.assert_array_equal(found.predict(X, task=task), expected.predict(X, task=task))
+
+
 def test_models_that_have_no_mean_are_refused(library):
     X, y, task = rows()
     (model,) = models_of(library, "numbers", n_models=1)
@@ -124,6 +132,8 @@ def test_models_that_have_no_mean_are_refused(library):
         mtboost.average_models([])
     with pytest.raises(TypeError, match=r"models\[1\]"):
         mtboost.average_models([model, model.booster("a")])
+    with pytest.raises(TypeError, match="models must be several models"):
+        mtboost.average_models(model)
     (other,) = models_of(library, "classes", n_models=1)
     with pytest.raises(DataError, match=r"models\[1\] has other objective than models\[0\]"):
         mtboost.average_models([model, other])
