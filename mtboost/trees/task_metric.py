@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.metrics.by_task import named_scores, scores_by_task
-from mtboost.metrics.metric import Metric
+from mtboost.metrics.metric import Metric, check_classes
 from mtboost.trees.losses import inverse_link
 from mtboost.trees.task_objective import BaseTaskObjective
 
@@ -64,6 +64,7 @@ def metric_of_tasks(
                 f"task_metric was given {own.n_rows} tasks for a data set of {len(labels)} rows: "
                 "give one per row."
             )
+        check_classes(metric, labels)
         if objective is not None:
             sigmoid = objective.options.get("sigmoid", 1.0)
             found = inverse_link(objective.objective, predictions, sigmoid=sigmoid)

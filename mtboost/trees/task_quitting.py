@@ -16,7 +16,7 @@ from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.metrics.built_in import get_metric
 from mtboost.metrics.by_task import evaluate_by_task
-from mtboost.metrics.metric import Metric
+from mtboost.metrics.metric import Metric, check_classes
 from mtboost.trees.best_rounds import BestRounds
 from mtboost.trees.growth import TaskGrowth, growth_of
 from mtboost.trees.task_objective import BaseTaskObjective
@@ -245,6 +245,8 @@ class TaskWatch(abc.ABC):
         """Record the metric of each task after `n_rounds` rounds of the model."""
         assert self.metric is not None
         assert self._tasks is not None
+        if self._n_recorded == 0:
+            check_classes(self.metric, label)
         value = self._by_task(label, prediction, weight)
         self._best.record(n_rounds, value, self.metric, self.fewest_rounds)
         if self._n_recorded == len(self._values):  # no second copy in the end, of many tasks

@@ -192,3 +192,20 @@ def test_tasks_of_validation_rows_that_are_left_out_are_named(library):
     valid = matrix(library, "valid")
     with pytest.raises(DataError, match=r"tasks 'a', 'b': give it task="):
         train(library, [SPLIT[library], quitting(library, valid, None)], valid)
+
+
+@pytest.mark.parametrize("metric", ["auc", "logloss", "error@0.3"])
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_labels_that_are_not_of_two_classes_are_an_error(library, metric):
+    data, valid = matrix(library), matrix(library, "valid")
+    own = {"xgboost": mtboost.xgboost, "lightgbm": mtboost.lightgbm}[library]
+    by_task = own.task_metric(metric, [(valid, TASK[PART["valid"]])])
+    watch = quitting(library, valid, metric=metric)
+    run, metric_name, evals = {
+        "xgboost": (xgboost.train, "custom_metric", {"evals": [(valid, "valid")]}),
+        "lightgbm": (lightgbm.train, "feval", {"valid_sets": [valid]}),
+    }[library]
+    message = f"^{metric.partition('@')[0]}.* needs labels of two classes, from 0 to 1"
+    for options in ({"callbacks": [SPLIT[library], watch]}, {metric_name: by_task}):
+        with pytest.raises(DataError, match=message):
+            run(PARAMS[library], data, 3, **evals, **options)
