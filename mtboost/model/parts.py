@@ -253,17 +253,26 @@ def _read_pooling(found: Any) -> Kappa | None:
 
 def _params_to_json(params: Mapping[str, Any]) -> str:
     """Parameters of a library as a text; those that JSON cannot hold are left out."""
-    return json.dumps({name: value for name, value in params.items() if _is_json(value)})
+    return json.dumps(
+        {name: value for name, value in params.items() if _is_json(value)}, default=_as_json
+    )
 
 
 def _is_json(value: Any) -> bool:
     if value is None or isinstance(value, (bool, int, str)):  # most are, and there may be thousands
         return True
     try:
-        json.dumps(value, allow_nan=False)
+        json.dumps(value, allow_nan=False, default=_as_json)
     except (TypeError, ValueError):
         return False
     return True
+
+
+def _as_json(value: Any) -> Any:
+    """Return what JSON has in place of a set, such as the columns of an interaction."""
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise TypeError(f"JSON cannot hold a {type(value).__name__}")
 
 
 def _params_from_json(text: str) -> dict[str, Any]:

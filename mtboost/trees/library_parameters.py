@@ -99,7 +99,8 @@ class LibraryParameters(abc.ABC):
 
         Several machines are refused, and names it does not know: it would only warn. `elsewhere`
         has parameters that belong into another argument of :func:`mtboost.fit`; `others` are names
-        that the caller knows beside the library's.
+        that the caller knows beside the library's. Values of NumPy become those of Python, which a
+        model file can hold.
         """
         if not isinstance(params, Mapping):
             refuse(argument, params, "a mapping of names to values", kind=ParameterTypeError)
@@ -117,7 +118,7 @@ class LibraryParameters(abc.ABC):
                 )
             if main in checked:
                 raise ParameterError(f"{argument} has {main!r} under two names.")
-            checked[main] = value
+            checked[main] = _without_numpy(value)
         return self._in_own_form(checked, argument)
 
     @abc.abstractmethod
@@ -311,3 +312,21 @@ class LibraryParameters(abc.ABC):
     def own_name(self, name: str) -> str:
         """Return the library's name of a column."""
         return name
+
+
+def _without_numpy(value: Any) -> Any:
+    """Return a parameter with numbers and lists in place of scalars and arrays of NumPy.
+
+    Libraries read the digits of a number: those of 0.1 in single precision are 0.1.
+    """
+    if isinstance(value, np.floating):
+        return float(str(value))
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return [_without_numpy(each) for each in value] if value.ndim else _without_numpy(value[()])
+    if type(value) in (list, tuple):
+        return type(value)(map(_without_numpy, value))
+    if type(value) is dict:
+        return {name: _without_numpy(each) for name, each in value.items()}
+    return value

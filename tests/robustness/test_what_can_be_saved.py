@@ -147,3 +147,39 @@ def test_a_function_that_scores_is_left_out_with_a_warning(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found.save(tmp_path / "model.mtb")
+
+
+OF_NUMPY = {
+    "xgboost": {
+        "max_bin": np.int32(32),
+        "huber_slope": np.float32(0.4),
+        "objective": "reg:pseudohubererror",
+        "monotone_constraints": np.array([0, 1, 0]),
+        "interaction_constraints": [{"f0", "f1"}, ("f1", "f2")],
+    },
+    "lightgbm": {
+        "num_leaves": np.int64(4),
+        "learning_rate": np.float32(0.3),
+        "alpha": np.float32(0.4),
+        "objective": "huber",
+        "monotone_constraints": (np.int64(0), np.int64(1), np.int64(0)),
+    },
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_parameters_of_numpy_and_sets_come_back(library, tmp_path):
+    """Changes of the model use them; without, even the loss was not that of training."""
+    params, task = dict(OF_NUMPY[library]), labels("a", "b")
+    options = {"backend": library, "objective": params.pop("objective"), "split_score": "plain"}
+    table = pd.DataFrame(X, columns=["f0", "f1", "f2"])
+    model = fit(task, table, params=params, **options)
+    found = copy_of(model, tmp_path)
+    assert found.params.keys() == model.params.keys() >= params.keys()
+    few = {"validation_fraction": 0.0, "n_threads": 1}
+    for change in (
+        lambda model: model.update(table, Y, task=task, rounds=3, **few),
+        lambda model: model.replace_task("a", table[IS_FIRST], Y[IS_FIRST], n_threads=1),
+    ):
+        before, after = (change(each).predict(table, task=task) for each in (model, found))
+        np.testing.assert_array_equal(after, before)
