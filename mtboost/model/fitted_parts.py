@@ -25,7 +25,8 @@ from mtboost.model.reports import TaskReport
 from mtboost.model.task_trees import TaskTrees
 from mtboost.trees.backend import Backend
 from mtboost.trees.document import Document
-from mtboost.trees.losses import TaskLoss, is_quantile
+from mtboost.trees.losses import TaskLoss, has_hazards, is_quantile
+from mtboost.trees.tree_options import ONE_STRATUM
 
 Made = TypeVar("Made")
 _MISSING = object()
@@ -178,6 +179,12 @@ class FittedParts:
     def _levels(self) -> tuple[float, ...]:
         """Levels of the quantiles that the model predicts; empty of other models."""
         return self._library.levels({**self.params, "objective": self.objective})
+
+    @property
+    def _is_one_stratum(self) -> bool:
+        """Whether the risk sets of the common trees have rows of all tasks, as the search chose."""
+        choice = self.common_choice or ""
+        return has_hazards(self.objective) and ONE_STRATUM in choice.split(", ")
 
     @property
     def _output_name(self) -> str:

@@ -194,7 +194,10 @@ class _Refreshing:
     def _working_model(self, margins: Float64Array, rows: Any) -> WorkingModel:
         loss, labels = self._loss(None), self._labels[rows]
         weight = None if self._weight is None else self._weight[rows]
-        groups = row_groups(loss, labels, self._data.tasks.take(np.flatnonzero(rows)))
+        tasks = self._strata
+        groups = row_groups(
+            loss, labels, None if tasks is None else tasks.take(np.flatnonzero(rows))
+        )
         margin_type = self._backend.margin_type
         return WorkingModel(loss, margin_type, labels, weight, groups, margins, margins)
 
@@ -264,6 +267,11 @@ class _Refreshing:
 
     # ---- losses -----------------------------------------------------------------------------
 
+    @property
+    def _strata(self) -> TaskSet | None:
+        """Tasks of the rows, which share no risk set in the common trees; None if all do."""
+        return None if self._model._is_one_stratum else self._data.tasks
+
     def _loss(self, task: TaskName | None) -> Loss:
         model, backend = self._model, self._backend
         if model.losses and task is not None:
@@ -275,7 +283,7 @@ class _Refreshing:
         """Gradients of all rows in the common margins."""
         model = self._model
         if not model.losses:
-            return self._gradients_of(self._loss(None), slice(None), self._data.tasks)
+            return self._gradients_of(self._loss(None), slice(None), self._strata)
         mixed = gradient_function(model.losses, self._data, self._backend, self._n_threads)
 
         def gradients(margins: npt.NDArray[Any]) -> npt.NDArray[np.float32]:

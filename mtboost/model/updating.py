@@ -141,7 +141,9 @@ def _settings(
         backend=library,
         params=settings,
         objectives=objectives,
-        options=TreeOptions(pooling=pooling if len(data.tasks) > 1 else None),
+        options=TreeOptions(
+            pooling=pooling if len(data.tasks) > 1 else None, one_stratum=model._is_one_stratum
+        ),
         rounds=rounds,
         early_stopping_rounds=None,
         min_delta=0.0,

@@ -12,6 +12,9 @@ from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.trees.pooling import Pooling, PoolingOption, check_pooling
 from mtboost.trees.split_scores import Beta, Score, make_split_score
 
+#: `one_stratum` in the name of what ``strategy="auto"`` has chosen.
+ONE_STRATUM = "one stratum"
+
 
 @dataclass(frozen=True, slots=True)
 class TreeOptions:

@@ -140,20 +140,54 @@ def test_trees_of_one_stratum_are_those_of_xgboost():
     assert trees_of(ours) == trees_of(xgboost.train(PARAMS, data, 5))
 
 
-def test_tasks_are_one_stratum_where_that_ranks_better():
+def ages(seed, age=None):
+    """Rows whose tasks are decades of age, all of one stratum, and options of a search."""
+    rng = np.random.default_rng(seed)
+    age = rng.uniform(0.0, 6.0, 500) if age is None else age
+    n = len(age)
+    event, censored = np.exp(-1.5 * age) * [rng.weibull(1.5, n), rng.exponential(2.0, n)]
+    return age[:, None], np.where(event <= censored, event, -censored), age.astype(int)
+
+
+# Without linear effects, which have baselines of tasks.
+SEARCH = {"strategy": "auto", "effort": "fast", "num_boost_round": 100, "linear_effects": False}
+
+
+@pytest.fixture(scope="module")
+def of_one_stratum():
+    table, y, task = ages(0)
+    options = {**SEARCH, "objective": "survival:cox", "n_threads": 1}
+    return mtboost.fit(table, y, task=task, **options)
+
+
+def test_tasks_are_one_stratum_where_that_ranks_better(of_one_stratum):
     """Of ages within a decade there is little to learn that ages of others do not show; but where
     baselines differ a hundredfold, and no column says how, others show little."""
-    rng = np.random.default_rng(0)
-    age = rng.uniform(0.0, 6.0, 500)
-    event, censored = np.exp(-1.5 * age) * [rng.weibull(1.5, 500), rng.exponential(2.0, 500)]
-    y = np.where(event <= censored, event, -censored)
-    options = {"strategy": "auto", "effort": "fast", "num_boost_round": 100, "n_threads": 1}
-    options |= {"objective": "survival:cox", "linear_effects": False}  # have baselines of tasks
-    alike = mtboost.fit(age[:, None], y, task=age.astype(int), **options)
-    assert "one stratum" in alike.common_choice
-    different = fit(**options)
+    assert "one stratum" in of_one_stratum.common_choice
+    different = fit(**SEARCH)
     assert any("one stratum" in choice for choice in different.common_losses)
     assert "one stratum" not in different.common_choice
+
+
+@pytest.mark.parametrize("change", ["refresh", "update"])
+def test_changes_of_a_model_keep_its_stratum(of_one_stratum, change, tmp_path):
+    """Rows of a task all have one age: within tasks there is nothing to learn of it."""
+    options = {
+        "refresh": {"shrink": 0.0},
+        "update": {"rounds": 30, "validation_fraction": 0.0, "params": {"learning_rate": 0.3}},
+    }
+    of_one_stratum.save(tmp_path / "model.mtb")
+    model = mtboost.load_model(tmp_path / "model.mtb")
+    table, y, task = ages(1, np.repeat(np.arange(6) + 0.5, 100))
+    if change == "update":  # the risk of the old has fallen to that of the young
+        y = y * np.exp(1.5 * table[:, 0])
+    changed = getattr(model, change)(table, y, task=task, **options[change], n_threads=1)
+    means = [
+        np.bincount(task, each.predict_margin(table, task=task)) / 100 for each in (model, changed)
+    ]
+    slopes = [np.polyfit(range(6), each, 1)[0] for each in means]
+    assert slopes[0] > 0.7
+    assert slopes[1] > 0.7 if change == "refresh" else slopes[1] < 0.35
 
 
 def test_random_intercepts_which_strata_cancel_are_tried_in_one_stratum_only():

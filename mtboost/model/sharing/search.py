@@ -35,6 +35,7 @@ from mtboost.model.stages.settings import LinearOption, Settings
 from mtboost.trees.losses import has_hazards
 from mtboost.trees.pooling import Pooling, PoolingOption, RelativePooling
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
+from mtboost.trees.tree_options import ONE_STRATUM
 
 _Losses = npt.NDArray[np.float64]
 
@@ -89,7 +90,7 @@ class Setting:
         if self.random_strength is not None:
             trees = ["symmetric", f"random strength {self.random_strength:g}"]
         first = [_LINEAR_NAMES[self.linear]] if self.linear else []
-        first += ["one stratum"] * self.one_stratum
+        first += [ONE_STRATUM] * self.one_stratum
         size = "given size" if self.depth is None else f"depth {self.depth}"
         return ", ".join([*first, size, leaves, *task_splits, *rows, *trees])
 
