@@ -343,7 +343,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             κ of the new leaves, as in :func:`mtboost.fit`; infinity for the same values for all.
         eval_set : (X, y[, task[, weight[, base_margin]]]), optional
             Rows of known tasks by which the number of rounds is found, instead of new rows that are
-            held out.
+            held out. With ``scale_pos_weight`` positive ones are weighted by it.
         validation_fraction : float in [0, 1), default=0.2
             Fraction of the new rows of each task that is held out to find the number of rounds;
             with these the new trees are then trained on all new rows. With 0 all

@@ -15,12 +15,13 @@ from mtboost.base.missing_columns import lacking
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.base.user_warnings import warn_user
-from mtboost.base.validation import hold_out
+from mtboost.base.validation import Folds, hold_out
 from mtboost.errors import UnsupportedError
 from mtboost.metrics.metric import Metric
 from mtboost.model.checked_rows import check_rows
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.estimates import Rows, make_score, score_name
+from mtboost.model.holding_out import with_positives
 from mtboost.model.making_settings import common_parameters
 from mtboost.model.named_objectives import labels_are_classes
 from mtboost.model.new_rows import RowsOfTask, as_dataset, weights_of, with_kept_parameters
@@ -88,6 +89,8 @@ def updated_parts(
         train, valid = data, _from_margins(model, eval_rows)
         valid.align(train)
         check_rows(model._library, valid, _objective(model, valid), settings.params, "eval_set: ")
+    if valid is not None:
+        valid = with_positives(settings, Folds(((train, valid),)), data).pairs[0][1]
     with openmp_threads(n_threads):
         new = _train(settings, data, train, valid)
     parts = _added(model, new)

@@ -34,8 +34,8 @@ X, Y, TASK = rows()
 NEW_X, NEW_Y, NEW_TASK = rows(1, shift=1.0)
 
 
-def fitted(library, **options):
-    return mtboost.fit(X, Y, task=TASK, backend=library.name, **{**FIXED, **options})
+def fitted(library, y=Y, **options):
+    return mtboost.fit(X, y, task=TASK, backend=library.name, **{**FIXED, **options})
 
 
 def squared_error(model, seed=2):
@@ -153,6 +153,29 @@ def test_a_task_whose_new_rows_have_no_weight_does_not_decide(objective):
     updated = model.update(NEW_X, NEW_Y, task=NEW_TASK, weight=weight, rounds=4)
     assert updated.quit_round["a"] > model.quit_round["a"]
     assert squared_error(updated) < squared_error(model)
+
+
+@pytest.mark.parametrize("by_task", [False, True])
+def test_validation_rows_count_as_the_loss_counts_them(library, by_task):
+    """Without, the other rows judged a loss that few positive ones dominate: it seldom gained."""
+    objective = "binary:logistic" if library.name == "xgboost" else "binary"
+    if by_task:
+        objective = dict.fromkeys("abc", objective)
+    model = fitted(library, objective=objective, params={"scale_pos_weight": 20.0}, y=Y > 1.5)
+    others, labels, tasks = rows(3, shift=1.0)
+    labels = labels > 1.5
+    updated = model.update(
+        NEW_X, NEW_Y > 1.5, task=NEW_TASK, rounds=20, eval_set=(others, labels, tasks)
+    )
+    for name, found in (("before", model), ("final", updated)):
+        chance = found.predict(others, task=tasks).astype(np.float64)
+        losses = np.where(labels, -20.0 * np.log(chance), -np.log1p(-chance))
+        weights = np.where(labels, 20.0, 1.0)
+        for task in "abc":
+            own = tasks == task
+            expected = losses[own].sum() / weights[own].sum()
+            assert updated.reports[task].scores[name] == pytest.approx(expected, rel=1e-4)
+    assert updated.quit_round["a"] > model.quit_round["a"]
 
 
 def test_a_new_task_follows_the_updated_common_model_with_corrections(library, tmp_path):
