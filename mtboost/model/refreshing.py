@@ -273,11 +273,11 @@ class _Refreshing:
         return None if self._model._is_one_stratum else self._data.tasks
 
     def _loss(self, task: TaskName | None) -> Loss:
+        """Return the loss of the common trees, or that of a task's own."""
         model, backend = self._model, self._backend
-        if model.losses and task is not None:
-            return backend.loss(model.losses[task].objective, model.losses[task].options)
-        options = backend.loss_options(model.params)
-        return backend.loss(str(model.objective), options, model._stage.n_outputs)
+        params = model.params if task is None else model.specific_params.get(task, model.params)
+        options = backend.loss_options(params)
+        return backend.loss(model._objective_of(task), options, model._stage.n_outputs)
 
     def _gradients(self) -> Gradients:
         """Gradients of all rows in the common margins."""

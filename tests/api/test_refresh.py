@@ -43,6 +43,10 @@ VARIANTS = {
         "y_of": lambda y: np.digitize(y, [-0.5, 0.5]),
         "objective": "multi:softprob",
     },
+    "another loss in the tasks' models": {
+        "y_of": lambda y: (y > 0).astype(int),
+        "specific_params": {"scale_pos_weight": 5.0},
+    },
     "penalties": {"params": {"reg_lambda": 3.0, "reg_alpha": 2.0, "max_delta_step": 0.5}},
 }
 
@@ -186,6 +190,24 @@ def test_tasks_with_objectives_are_refreshed_in_their_units(library):
         np.testing.assert_allclose(
             found.predict_margin(own)[name], expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max()
         )
+
+
+def test_tasks_with_objectives_may_have_another_loss_in_their_models(library):
+    X, y, task = rows()
+    squared, two_classes = library.own("reg:squarederror"), library.own("binary:logistic")
+    y = np.where(task == "b", y > 0, y)
+    model = mtboost.fit(
+        X,
+        y,
+        task=task,
+        objective={"a": squared, "b": two_classes, "c": squared},
+        backend=library.name,
+        specific_params={"scale_pos_weight": 5.0},
+        **FIXED,
+    )
+    found = model.refresh(X, y, task=task, shrink=0)
+    expected = model.predict_margin(X, task=task)
+    np.testing.assert_allclose(found.predict_margin(X, task=task), expected, atol=1e-5)
 
 
 def test_a_task_without_new_rows_keeps_its_own_model():
