@@ -410,6 +410,11 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             )
         for name in new:
             check_new_name(name, self.tasks)
+        if eval_set is not None and not known:
+            raise DataError(
+                "eval_set has rows of known tasks, which find the number of new rounds, and X has "
+                "rows of new tasks alone: call add_task(..., eval_set=...) for each."
+            )
         parts: dict[str, Any] = {}
         if known:
             parts = updated_parts(

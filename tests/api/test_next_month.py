@@ -197,6 +197,13 @@ def test_a_new_task_follows_the_updated_common_model_with_corrections(library, t
     check_boosters_and_files(model, library, tmp_path / "as it was")
 
 
+def test_validation_rows_of_known_tasks_beside_new_ones_alone_are_refused():
+    model = mtboost.fit(X, Y, task=TASK, **FIXED)
+    eval_set = (NEW_X, NEW_Y, NEW_TASK)
+    with pytest.raises(DataError, match="rows of new tasks alone: call add_task"):
+        model.update(NEW_X, NEW_Y, task=["d"] * len(NEW_Y), eval_set=eval_set)
+
+
 def test_tasks_with_objectives_are_updated_in_their_units(library, tmp_path):
     names = {"a": "reg:squarederror", "b": "binary:logistic", "c": "count:poisson"}
     objective = {name: library.own(own) for name, own in names.items()}
