@@ -197,7 +197,7 @@ def fit(
         and ``max_depth``, by default 4 (LightGBM: ``num_leaves``, by default 16). With
         ``scale_pos_weight``, ``strategy="auto"`` weights validation rows by it, too.
     num_boost_round : int, optional
-        Maximum number of rounds of the common model, by default 500, or 2000 with
+        Maximum number of rounds of the common model, by default 500, or 5000 with
         ``strategy="auto"``.
     early_stopping_rounds : int or None, default=20
         Rounds without improvement of its validation metric after which a task quits the common

@@ -48,7 +48,7 @@ from mtboost.trees.tree_options import TreeOptions
 LEARNING_RATE = 0.1
 AUTO_LEARNING_RATE = 0.02
 _MANY_ROWS = 100_000
-_AUTO_ROUNDS = 2000
+_AUTO_ROUNDS = 5000
 _ROUNDS = 500
 
 

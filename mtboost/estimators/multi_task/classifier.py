@@ -39,7 +39,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
     Parameters
     ----------
     n_estimators : int, optional
-        Maximum number of rounds of the common model: by default 2000, or 100 with
+        Maximum number of rounds of the common model: by default 5000, or 100 with
         ``strategy="two-stage"``.
     learning_rate : float, optional
         Step size: factor on the leaf values of each tree. By default .02 (.1 with more than 100,000

@@ -36,8 +36,9 @@ class Effort:
         Least learning rate of specific models.
     most_rows : int
         Rows to train on, and to validate on, when settings and ways to share are compared.
-    most_rounds : int
-        Most rounds of a model that is compared.
+    most_rounds, most_rounds_of_many_rows : int
+        Most rounds of a model that is compared; the second where there are more rows to train on
+        than `most_rows`, for then the rounds of the final model are found with all of them.
     depths : tuple of int
         Depths of the common model's trees.
     depths_of_many_rows : tuple of int
@@ -71,6 +72,7 @@ class Effort:
     own_learning_rate: float
     most_rows: int
     most_rounds: int
+    most_rounds_of_many_rows: int
     depths: tuple[int, ...]
     depths_of_many_rows: tuple[int, ...]
     poolings: tuple[float, ...]
@@ -98,7 +100,12 @@ class Effort:
         depths = depths or list(self.depths)
         # The first depth from that of few rows on: more rows can fill deeper trees.
         least = min((depth for depth in depths if depth > self.least_depth), default=depths[-1])
-        return replace(self, depths=tuple(depths), least_depth=least)
+        return replace(
+            self,
+            depths=tuple(depths),
+            least_depth=least,
+            most_rounds=self.most_rounds_of_many_rows,
+        )
 
     def n_models(self, are_nested: bool) -> int:
         """Most steps that a search can have: common models, ways to share and the final model."""
@@ -127,7 +134,8 @@ _BALANCED = Effort(
     learning_rate=0.2,
     own_learning_rate=0.1,
     most_rows=50_000,
-    most_rounds=200,
+    most_rounds=500,
+    most_rounds_of_many_rows=200,
     depths=(2, 4, 6),
     depths_of_many_rows=(4, 6, 8),
     poolings=(2.0, 0.5, 0.1),
@@ -156,7 +164,8 @@ EFFORTS: dict[EffortName, Effort] = {
         learning_rate=0.1,
         own_learning_rate=0.05,
         most_rows=100_000,
-        most_rounds=400,
+        most_rounds=1000,
+        most_rounds_of_many_rows=400,
         depths=(2, 4, 6),
         depths_of_many_rows=(2, 4, 6, 8),
         poolings=(2.0, 0.5, 0.1),
