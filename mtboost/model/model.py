@@ -161,7 +161,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             common rounds that any task uses, and gets no specific model.
         params : mapping, optional
             The library's parameters for the specific model that differ from those of the common
-            model (:attr:`params`).
+            model (``model.params``).
         specific_rounds : int, default=500
             Maximum number of rounds of the specific model; 0 for none.
         early_stopping_rounds : int or None, default=20
@@ -358,7 +358,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         MultiTaskModel
             A new model; this one stays as it is. In its report ``before`` is the validation metric
             without the new rounds. It is that of the objective, which finds their number, and has
-            its name in the report where it is not :attr:`metric`.
+            its name in the report where it is not ``model.metric``.
 
         Raises
         ------
