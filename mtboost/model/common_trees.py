@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.archive import require
-from mtboost.base.arrays import FloatArray
+from mtboost.base.arrays import Float64Array, FloatArray
 from mtboost.base.tables import Table
 from mtboost.base.tasks import Label, TaskName, groups_of, nearest
 from mtboost.errors import UnsupportedError
@@ -61,6 +61,9 @@ class CommonTrees:
         these trees and others.
     n_linear : int
         Rounds before the boosted ones, which are linear effects of the columns.
+    linear_kappas : ndarray of float64, shape (n_levels, n_linear)
+        κ by which these effects of tasks are shrunk, of nested tasks those of the outermost groups
+        first; without levels where a file of an early version lacks them.
     """
 
     backend: Backend
@@ -71,6 +74,7 @@ class CommonTrees:
     shares: Mapping[TaskName, float] = field(default_factory=dict)
     descriptors: TaskDescriptors | None = None
     n_linear: int = 0
+    linear_kappas: Float64Array = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def are_same_for_all(self) -> bool:
@@ -97,7 +101,8 @@ class CommonTrees:
         pooled = PooledTrees(self.pooled.pooling)
         if pooled.has_values:  # those of the empty trees, which a booster without rounds has
             pooled.values.extend(TaskValues.none() for _ in range(document.n_outputs))
-        return replace(self, booster=document.first_rounds(0), pooled=pooled, n_linear=0)
+        booster, kappas = document.first_rounds(0), np.empty((0, 0))
+        return replace(self, booster=booster, pooled=pooled, n_linear=0, linear_kappas=kappas)
 
     def check(self, document: Document) -> None:
         """Raise ModelFormatError unless values and descriptors fit the booster's document."""
@@ -108,6 +113,9 @@ class CommonTrees:
         for own, leaves in zip(values, trees, strict=False):
             own.check(len(leaves), n_tasks)
         require(0 <= self.n_linear <= self.n_rounds, "linear effects have more rounds than it")
+        kappas = self.linear_kappas
+        require(not len(kappas) or kappas.shape[1] == self.n_linear, "linear_kappas are of others")
+        require(bool((kappas > 0.0).all()), "linear_kappas are not above 0")
         if self.descriptors is not None:
             require(not self.has_task_column, "nodes split tasks in two ways")
             self.descriptors.check(n_tasks)
@@ -136,6 +144,26 @@ class CommonTrees:
             document = document.for_descriptors(own)
         return document
 
+    def new_names(self, task: TaskName) -> list[TaskName]:
+        """Return a task that is new, and those of its groups that are, if groups have values."""
+        if not self.pooled.are_nested:
+            return [task]
+        return [name for name in with_groups([task]) if name not in self.tasks]
+
+    def described(
+        self, task: TaskName, table: Table, labels: FloatArray, weight: FloatArray | None
+    ) -> CommonTrees:
+        """These trees for one more task without leaf values.
+
+        Its rows describe it, if nodes split tasks by descriptors.
+        """
+        names, descriptors = self.new_names(task), self.descriptors
+        if descriptors is not None:
+            for _ in names:
+                descriptors = descriptors.with_task(table, label_columns(labels)[:, 0], weight)
+        same = [TaskValues.none()] * len(self.pooled.values)
+        return self.with_tasks(names, same, descriptors)
+
     def learn_task(
         self,
         task: TaskName,
@@ -145,6 +173,7 @@ class CommonTrees:
         base_margin: Margins | None,
         loss: Loss,
         signs: Sequence[int] = (),
+        linear: Sequence[TaskValues] = (),
     ) -> CommonTrees:
         """These trees for one more task, as if its rows had not counted before.
 
@@ -164,21 +193,19 @@ class CommonTrees:
         signs : sequence of int
             Its monotone constraints. Without nodes to be read the task has the values of its group,
             or of all.
+        linear : sequence of TaskValues
+            Its linear effects, of the first trees; without any it has those of the others.
         """
         group = self.code_of(task)
         known = [] if group < 0 else self._path(group)
-        names = [task]
-        if self.pooled.are_nested:
-            names = [name for name in with_groups([task]) if name not in self.tasks]
-        descriptors = self.descriptors
-        if descriptors is not None:
-            for _ in names:
-                descriptors = descriptors.with_task(table, label_columns(labels)[:, 0], weight)
+        names = self.new_names(task)
+        descriptors = self.described(task, table, labels, weight).descriptors
         if self.pooled.pooling is None:
-            same = [TaskValues.none()] * len(self.pooled.values)
-            return self.with_tasks(names, same, descriptors)
-        start = (table, labels, weight, base_margin)
-        own = self._learned_values(names, known, *start, loss, signs, descriptors)
+            n_others = len(self.pooled.values) - len(linear)
+            own = [*linear, *(n_others * [TaskValues.none()])]
+        else:
+            start = (table, labels, weight, base_margin)
+            own = self._learned_values(names, known, *start, loss, signs, descriptors, linear)
         return self.with_tasks(names, own, descriptors)
 
     def _learned_values(
@@ -192,10 +219,12 @@ class CommonTrees:
         loss: Loss,
         signs: Sequence[int],
         descriptors: TaskDescriptors | None,
+        linear: Sequence[TaskValues],
     ) -> list[TaskValues]:
         """Values of a new task, of these names in the hierarchy, for each tree.
 
-        `known` are the codes of the groups that have values, and `descriptors` those with the task.
+        `known` are the codes of the groups that have values, `descriptors` those with the task, and
+        `linear` its values in the first trees.
         """
         document = self.backend.document(self.booster)
         n_outputs = document.n_outputs
@@ -247,7 +276,7 @@ class CommonTrees:
                 bounds=bounds,
             )
             if others.learning_rate == 0.0:
-                values = TaskValues.none()
+                values = linear[number] if number < len(linear) else TaskValues.none()
             own.append(replace(values, value=values.value + others.start))
             table_of_task = values.of_task(pooled, *path).astype(margins.dtype)
             margins[:, output] += table_of_task[leaves[:, number]]

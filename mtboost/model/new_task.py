@@ -16,6 +16,7 @@ from mtboost.base.validation import Folds
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.model.common_stage import CommonStage
 from mtboost.model.common_trees import CommonTrees
+from mtboost.model.new_effects import effects_of_new_task
 from mtboost.model.reports import TaskReport, task_reports, validation_scores
 from mtboost.model.stages.common import follow_common
 from mtboost.model.stages.mixed_objective import objectives_by_task
@@ -229,15 +230,17 @@ def learn_task(
     with openmp_threads(settings.n_threads):
         knows_tasks = trees.pooled.has_values or trees.descriptors is not None
         if knows_tasks and isinstance(objective, str):
-            options = library.loss_options(settings.params)
+            loss = library.loss(objective, library.loss_options(settings.params), stage.n_outputs)
+            linear = effects_of_new_task(trees, task, train, loss, stage.most_rounds)
             trees = trees.learn_task(
                 task,
                 train.common,
                 train.labels(),
                 train.weight,
                 train.base_margin,
-                library.loss(objective, options, stage.n_outputs),
+                loss,
                 signs,
+                linear,
             )
         common = follow_common(settings, trees, train, valid, stage.most_rounds)
         specific = fit_specific(settings, train, valid, common)

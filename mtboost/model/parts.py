@@ -118,6 +118,7 @@ def _tasks_of_trees(trees: CommonTrees) -> dict[str, Any]:
         "pooled_tasks": trees.tasks,
         "has_task_column": trees.has_task_column,
         **({"n_linear": trees.n_linear} if trees.n_linear else {}),
+        **_kappas_to_json(trees.linear_kappas),
         "shares": [[task, share] for task, share in trees.shares.items()],
         **_descriptors_to_json(trees.descriptors),
     }
@@ -174,6 +175,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
             {_as_name(name): share for name, share in metadata.get("shares", [])},
             _read_descriptors(metadata, members),
             metadata.get("n_linear", 0),
+            _read_kappas(metadata.get("linear_kappas")),
         ),
         "specific": Boosters(
             {
@@ -249,6 +251,19 @@ def _read_pooling(found: Any) -> Kappa | None:
     if isinstance(found, list):
         return tuple(np.inf if kappa is None else float(kappa) for kappa in found)
     return None if found is None else float(found)
+
+
+def _kappas_to_json(kappas: Float64Array) -> dict[str, Any]:
+    """κ of linear effects, a list for each level; null for infinity."""
+    found = [list(map(_without_nan, level)) for level in kappas.tolist()]
+    return {"linear_kappas": found} if found else {}
+
+
+def _read_kappas(found: Sequence[Sequence[float | None]] | None) -> Float64Array:
+    if not found:
+        return np.empty((0, 0))
+    require(len(set(map(len, found))) == 1, "linear_kappas have levels of different lengths")
+    return np.array([[np.inf if kappa is None else kappa for kappa in level] for level in found])
 
 
 def _params_to_json(params: Mapping[str, Any]) -> str:
@@ -360,6 +375,7 @@ _METADATA = {
     "pooled_tasks?": [_NAME],
     "has_task_column?": bool,
     "n_linear?": int,
+    "linear_kappas?": [[(None, float)]],
     "shares?": [list],
     "descriptors?": [_DESCRIPTOR],
     "n_described?": int,

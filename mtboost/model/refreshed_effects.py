@@ -74,11 +74,12 @@ def refreshed_effects(
     """
     numbers = range(trees.n_linear)
     own = trees.pooled.values
-    scores = [_scores(values[number], hessians[number], own[number]) for number in numbers]
+    scores = [scores_of_leaves(values[number], hessians[number], own[number]) for number in numbers]
     leaves = [leaves_of(number) for number in numbers]
     z = np.column_stack([score[at] for score, at in zip(scores, leaves, strict=True)])
     nesting = Nesting.of(trees.tasks)
-    shared, by_name, hessian = model.effects(z[:, 1:], codes, nesting)
+    found = model.effects(z[:, 1:], codes, nesting)
+    shared, by_name, hessian = found.shared, found.by_name, found.hessian
     new, old = np.zeros(nesting.n_names), counts.copy()
     lineage = nesting.lineage(codes)
     for level in lineage:
@@ -114,7 +115,7 @@ def refreshed_effects(
     )
 
 
-def _scores(pooled: Float64Array, hessian: Float64Array, own: TaskValues) -> Float64Array:
+def scores_of_leaves(pooled: Float64Array, hessian: Float64Array, own: TaskValues) -> Float64Array:
     """Return the number that stands for each leaf: its values are this number times an effect.
 
     It is recovered from the values of all tasks, a matrix of rank one, with a mean square of 1.

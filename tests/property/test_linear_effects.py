@@ -259,7 +259,8 @@ def test_effects_of_survival_are_the_mode_of_their_posterior(objective, has_stra
     tasks = TaskSet.from_labels(task, len(task))
     groups, zeros = row_groups(loss, labels, tasks if has_strata else None), np.zeros(len(X))
     model = working_model.WorkingModel(loss, np.float32, labels, None, groups, zeros, zeros)
-    shared, by_task, _ = model.effects(X, tasks.codes, Nesting.of(tasks.names))
+    estimated = model.effects(X, tasks.codes, Nesting.of(tasks.names))
+    shared, by_task = estimated.shared, estimated.by_name
     variances = found[-1].variances
     design = np.column_stack([np.ones(len(X)), X])
     strata = task if has_strata else np.zeros(len(task))
@@ -527,9 +528,7 @@ def test_changed_models_keep_linear_effects(linear_effects, n_linear):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("pooling", [None, 1e9])
 @pytest.mark.parametrize("linear_effects", LINEAR)
-def test_a_task_that_joined_later_is_refreshed_with_the_shared_effects(
-    backend, linear_effects, pooling
-):
+def test_a_task_that_joined_later_is_refreshed_with_the_others(backend, linear_effects, pooling):
     X, y, task, _ = linear_rows(8, n_rows=40)
     params = {"learning_rate": 1.0, "reg_lambda": 0.0}
     options = {"pooling": pooling, "linear_effects": linear_effects, "validation_fraction": 0}

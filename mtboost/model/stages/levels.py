@@ -20,7 +20,7 @@ from mtboost.base.arrays import Float64Array, FloatArray, Int32Array
 from mtboost.base.dataset import Dataset
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.stages.common import CommonModel
-from mtboost.model.stages.linear_effects import LinearDesign, why_no_linear_effects
+from mtboost.model.stages.linear_effects import LinearDesign, LinearEffects, why_no_linear_effects
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.losses import has_hazards
 
@@ -71,7 +71,7 @@ def with_levels(settings: Settings, data: Dataset, common: CommonModel) -> Commo
     trees = (
         replace(intercepts, by_task=[changes]).before(trees)
         if n_added
-        else _added_to_first(trees, intercepts.steps[0].values, changes[0][np.argsort(found)])
+        else _added_to_first(trees, intercepts, changes[0][np.argsort(found)])
     )
     quit_round = {task: n + n_added for task, n in common.quit_round.items()}
     return replace(common, trees=trees, quit_round=quit_round)
@@ -96,15 +96,18 @@ def _means(
     return np.divide(sums, totals, out=np.zeros(n), where=totals > 0.0)
 
 
-def _added_to_first(trees: CommonTrees, shared: Float64Array, changes: Float64Array) -> CommonTrees:
+def _added_to_first(
+    trees: CommonTrees, intercepts: LinearEffects, changes: Float64Array
+) -> CommonTrees:
     """Return trees whose first, a constant, has more for unknown tasks and for each name."""
     document = trees.backend.document(trees.booster)
     values = document.leaf_values()
-    values[0] = values[0] + shared
+    values[0] = values[0] + intercepts.steps[0].values
     first, *others = trees.pooled.values
     first = replace(first, value=first.value + changes[first.task])
     return replace(
         trees,
         booster=document.with_leaf_values(values).load(),
         pooled=replace(trees.pooled, values=[first, *others]),
+        linear_kappas=np.column_stack([intercepts.kappas, trees.linear_kappas[:, 1:]]),
     )

@@ -26,7 +26,7 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import one_blas_thread
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.stages.settings import LinearOption, Settings
-from mtboost.model.stages.working_model import WorkingModel
+from mtboost.model.stages.working_model import FoundEffects, WorkingModel
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
 from mtboost.trees.losses import (
@@ -107,6 +107,8 @@ class LinearEffects:
         The tasks, then their groups.
     has_start : bool
         Whether rows have a base margin, from which the effects start.
+    kappas : ndarray of float64, shape (n_levels, n_steps)
+        By which the effects of groups and tasks are shrunk.
     """
 
     backend: Backend
@@ -115,6 +117,7 @@ class LinearEffects:
     by_task: list[Float64Array]
     tasks: tuple[TaskName, ...]
     has_start: bool
+    kappas: Float64Array
 
     def margins(self, data: Dataset) -> Margins:
         """Return the effects of rows, and the base margins they start from: shape (n_rows,)."""
@@ -151,6 +154,7 @@ class LinearEffects:
             booster=document.with_first_trees([first, *self.steps[1:]]).load(),
             pooled=PooledTrees(pooled.pooling, [*values, *boosted], pooled.mean_hessian),
             n_linear=len(values),
+            linear_kappas=self.kappas,
         )
 
 
@@ -211,16 +215,18 @@ class LinearDesign:
             z[:, place] = score[self.leaves[:, 1 + place]]
         names = _names(data.tasks)
         with one_blas_thread() if z.shape[1] < _MANY_COLUMNS else nullcontext():
-            shared, of_names, hessian = _effects(settings, data, z, Nesting.of(names), others)
+            found = _effects(settings, data, z, Nesting.of(names), others)
         filled, by_task = [], []
         for place, (own, score) in enumerate(zip(self.steps, self.scores, strict=True)):
             reached = self.leaves[:, place]
-            hessians = np.bincount(reached, hessian, own.n_leaves).astype(np.float64)
+            hessians = np.bincount(reached, found.hessian, own.n_leaves).astype(np.float64)
             counts = np.bincount(reached, minlength=own.n_leaves).astype(np.int64)
-            filled.append(own.filled(score * shared[place], hessians, counts))
-            by_task.append(score[:, None] * of_names[:, place])
+            filled.append(own.filled(score * found.shared[place], hessians, counts))
+            by_task.append(score[:, None] * found.by_name[:, place])
         has_start = data.base_margin is not None
-        return LinearEffects(self.backend, self.booster, filled, by_task, names, has_start)
+        return LinearEffects(
+            self.backend, self.booster, filled, by_task, names, has_start, found.kappas
+        )
 
 
 def _names(tasks: TaskSet) -> tuple[TaskName, ...]:
@@ -283,8 +289,8 @@ def _effects(
     z: Float64Array,
     nesting: Nesting,
     others: Float64Array | None,
-) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """Return effects of training rows, and the hessians by which they were estimated."""
+) -> FoundEffects:
+    """Return effects of training rows."""
     options = settings.backend.loss_options(settings.params)
     objective = main_name(settings.objectives.names)
     labels = label_columns(data.labels())

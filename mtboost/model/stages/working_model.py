@@ -113,13 +113,26 @@ class _Design:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """Effects, shared and by name, the hessians they were estimated by, and their margins."""
+class FoundEffects:
+    """Effects, and what they were estimated by.
+
+    Attributes
+    ----------
+    shared : ndarray of float64, shape (n_effects,)
+    by_name : ndarray of float64, shape (n_names, n_effects)
+    hessian : ndarray of float64, shape (n_rows,)
+    margins : ndarray of float64, shape (n_rows,)
+        Those of the rows, with the effects.
+    kappas : ndarray of float64, shape (n_levels, n_effects)
+        κ = σ²/τ² by the variance σ² of a row of hessian 1: effects are shrunk as if κ were added to
+        the hessian of their rows. Of nested tasks those of the outermost groups first.
+    """
 
     shared: Float64Array
     by_name: Float64Array
     hessian: Float64Array
     margins: Float64Array
+    kappas: Float64Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,17 +162,8 @@ class WorkingModel:
     start: Float64Array
     first: Float64Array
 
-    def effects(
-        self, z: Float64Array, codes: Int32Array, nesting: Nesting
-    ) -> tuple[Float64Array, Float64Array, Float64Array]:
-        """Return effects, and the hessians of rows by which they were estimated.
-
-        Returns
-        -------
-        shared : ndarray of float64, shape (n_effects,)
-        by_name : ndarray of float64, shape (n_names, n_effects)
-        hessian : ndarray of float64, shape (n_rows,)
-        """
+    def effects(self, z: Float64Array, codes: Int32Array, nesting: Nesting) -> FoundEffects:
+        """Return effects, with what they were estimated by."""
         is_quadratic = has_identity_link(self.loss.name)
         design = _Design.of(z, codes, nesting)
         margins, variances, most_steps = self.first, None, ITERATIONS
@@ -169,7 +173,8 @@ class WorkingModel:
                 constant = float(np.mean(self.first - self.start))
                 by_name = np.zeros((nesting.n_names, z.shape[1] + 1))
                 by_name[:, 0] = np.clip(constant, -_FARTHEST, _FARTHEST)
-                return by_name[0].copy(), by_name, hessian
+                kappas = np.full((len(design.members), by_name.shape[1]), np.inf)
+                return FoundEffects(by_name[0].copy(), by_name, hessian, margins, kappas)
             if variances is None:
                 variances = self._first_variances(response, hessian, design)
             rows = design.rows(response, hessian / unit)
@@ -177,12 +182,31 @@ class WorkingModel:
                 rows, variances, fixed_noise=self._is_noise_known, most_steps=most_steps
             )
             variances, most_steps = effects.variances, _LATER_STEPS
-            found = self._found(effects, rows, design, hessian)
+            found = self._found(effects, rows, design, hessian, unit)
             margins = found.margins
         assert variances is not None
         if is_classification(self.loss.name):
             found = self._with_larger_variances(found, variances, design)
-        return found.shared, found.by_name, found.hessian
+        return found
+
+    def effects_given(self, z: Float64Array, kappas: Float64Array) -> Float64Array:
+        """Return the effects of one task that is as similar to the others as these are.
+
+        Parameters
+        ----------
+        z : ndarray of float64, shape (n_rows, n_effects)
+            With the ones of the intercept.
+        kappas : ndarray of float64, shape (n_effects,)
+        """
+        roots = 1.0 / np.sqrt(kappas)
+        scaled, margins = z * roots, self.first
+        for _ in range(1 if has_identity_link(self.loss.name) else _WORKING_ROUNDS):
+            response, hessian, _ = self._response(margins)
+            weighted = scaled.T * hessian
+            precision = weighted @ scaled + np.eye(len(roots))
+            effects: Float64Array = roots * np.linalg.solve(precision, weighted @ response)
+            margins = self.start + z @ effects
+        return effects
 
     def _found(
         self,
@@ -190,17 +214,21 @@ class WorkingModel:
         rows: RowsByTask,
         design: _Design,
         hessian: Float64Array,
-    ) -> _Found:
+        unit: float,
+    ) -> FoundEffects:
         shared, by_name = effects.shared, design.totals(effects, rows)
         if not self._has_levels:
             by_name[:, 0] = shared[0] = 0.0
-        return _Found(shared, by_name, hessian, self.start + design.margins(by_name))
+        margins = self.start + design.margins(by_name)
+        variances = effects.variances
+        kappas = unit * variances.of_noise / variances.by_level
+        return FoundEffects(shared, by_name, hessian, margins, kappas)
 
     # ---- variances that are too small -------------------------------------------------------
 
     def _with_larger_variances(
-        self, found: _Found, variances: Variances, design: _Design
-    ) -> _Found:
+        self, found: FoundEffects, variances: Variances, design: _Design
+    ) -> FoundEffects:
         """Return the effects with the variances by which rows that are left out lose least.
 
         The quadratic approximation underestimates variances of few rows with two classes (Breslow
@@ -240,14 +268,14 @@ class WorkingModel:
         margins: Float64Array,
         design: _Design,
         left_out: Codes | None = None,
-    ) -> _Found:
+    ) -> FoundEffects:
         """Return the effects given the variances, after a few approximations from these margins."""
         for _ in range(_ROUNDS_GIVEN):
             response, hessian, unit = self._response(margins)
             if left_out is not None:
                 hessian[left_out] = 0.0
             rows = design.rows(response, hessian / unit)
-            found = self._found(effects_given(rows, variances)[0], rows, design, hessian)
+            found = self._found(effects_given(rows, variances)[0], rows, design, hessian, unit)
             margins = found.margins
         return found
 
