@@ -24,6 +24,8 @@ _SMALL_WEIGHT = 0.2
 _FEW_CHILDREN = 100.0
 #: Share of the sum of squares that a split worth having may explain.
 _SMALL_SHARE = 1e-3
+#: Distance of margins of neighbouring values, in standard deviations of the labels, that is coarse.
+_COARSE = 0.01
 
 
 def check_rows(
@@ -123,23 +125,33 @@ class Units:
 
 
 def warn_of_small_units(settings: Settings, units: Units) -> None:
-    """Warn if the limits of the library's splits, which have units, leave trees without splits."""
+    """Warn if trees can hardly learn labels or weights in these units.
+
+    The limits of the library's splits have units, and its margins a number of digits.
+    """
     limits = settings.backend.limits_of_splits(settings.params)
     mean = units.weight / units.n_rows
-    is_squared = settings.objectives.names == settings.backend.squared_error
     if mean < _SMALL_WEIGHT and units.weight < _FEW_CHILDREN * limits.hessian:
         warn_user(
             f"weight adds up to {units.weight:.3g}, and each side of a split needs "
             f"{limits.name_of_hessian}={limits.hessian:g}: trees can hardly split. Divide the "
             f"weights by their mean ({mean:.3g})."
         )
-    elif is_squared and 0.0 < _SMALL_SHARE * units.squares < limits.gain:
+    elif settings.objectives.names == settings.backend.squared_error and units.squares > 0.0:
         spread = float(np.sqrt(units.squares / units.weight))
-        warn_user(
-            f"y has standard deviation {spread:.3g}, and trees have no split whose gain, in "
-            f"squared units of y, is below {limits.gain:g}: good ones are lost. Fit to y in a "
-            f"smaller unit, such as y / {spread:.1g}."
-        )
+        distance = float(np.spacing(settings.backend.margin_type(abs(units.mean))))
+        if _SMALL_SHARE * units.squares < limits.gain:
+            warn_user(
+                f"y has standard deviation {spread:.3g}, and trees have no split whose gain, in "
+                f"squared units of y, is below {limits.gain:g}: good ones are lost. Fit to y in a "
+                f"smaller unit, such as y / {spread:.1g}."
+            )
+        elif _COARSE * spread < distance:
+            warn_user(
+                f"y has mean {units.mean:.6g} and standard deviation {spread:.3g}, and margins "
+                f"near this mean are multiples of {distance:.2g}: small steps of training are "
+                f"lost. Fit to y - {units.mean:.2g}, and add it to the predictions."
+            )
 
 
 def check_takes_new_rows(objective: object, change: str) -> None:

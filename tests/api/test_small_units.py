@@ -62,6 +62,15 @@ def test_labels_too_small_for_gains_are_named_with_the_remedy(factor):
     assert np.corrcoef(model.predict(X, task=task), y)[0, 1] > 0.9
 
 
+def test_labels_too_far_from_zero_for_margins_are_named_with_the_remedy():
+    X, y, task = rows()
+    _, (text,) = fit(X, y + 1e6, task)  # neighbours of 1e6 in float32 are 1/16 apart
+    assert "y has mean 1e+06 and standard deviation 1.0" in text
+    assert "multiples of 0.062: small steps of training are lost. Fit to y - 1e+06, and" in text
+    assert fit(X, y + 1e5, task)[1] == fit(X, 1e3 * y + 1e6, task)[1] == []
+    assert fit(X, y + 1e6, task, backend="lightgbm")[1] == []  # margins are doubles
+
+
 @pytest.mark.parametrize("options", [{"backend": "lightgbm"}, {"objective": "reg:logistic"}])
 def test_other_libraries_and_losses_have_other_limits(options):
     X, y, task = rows()
