@@ -394,11 +394,16 @@ def _settings(problem: Problem, arguments: Arguments) -> Settings:
     check_rows(library, data, objective, settings.params)
     check_metrics(problem.eval_metric, data)
     check_n_classes(problem.classes, n_outputs)
-    if arguments.intervals:
-        check_is_of_numbers(objective, n_outputs)
-    if arguments.calibrate:
-        check_can_calibrate(objective, data.base_margin)
+    check_results(problem, arguments, n_outputs)
     return _with_possible_effects(settings, data)
+
+
+def check_results(problem: Problem, arguments: Arguments, n_outputs: int) -> None:
+    """Raise ParameterError if the labels have no intervals or probabilities that are asked for."""
+    if arguments.intervals:
+        check_is_of_numbers(problem.objective, n_outputs)
+    if arguments.calibrate:
+        check_can_calibrate(problem.objective, problem.data.base_margin)
 
 
 def _train(settings: Settings, folds: Folds | None, data: Dataset, arguments: Arguments) -> Fitted:

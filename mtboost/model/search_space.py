@@ -34,6 +34,12 @@ _SAME_IN_ALL_TRIALS = {
     *("validation_fraction", "refit", "baselines", "callbacks", "on_round", "verbose"),
     *("intervals", "calibrate", "effort", "n_threads", "seed"),
 }
+# Those that trials cannot have, and why.
+_NOT_OF_TRIALS = {
+    "on_round": " It watches the trials by one, to give up those that are behind.",
+    "init_model": " New rounds have the settings of the model that they continue, which cannot be "
+    "searched: call update(X, y) of that model.",
+}
 _SPECIFIC = "specific_"
 # What fit() does in two stages where the default of an argument is None.
 _IF_NONE = {
@@ -257,12 +263,8 @@ def make_space(library: Backend, given: Space | None, fixed: Mapping[str, Any]) 
 def check_fit_arguments(given: Mapping[str, Any]) -> None:
     """Demand names of arguments that tune() hands on to fit()."""
     for name in given:
-        if name == "on_round" or name not in FIT_ARGUMENTS:
-            hint = (
-                " It watches the trials by one, to give up those that are behind."
-                if name == "on_round"
-                else where_it_belongs(name, given, FIT_ARGUMENTS)
-            )
+        if name in _NOT_OF_TRIALS or name not in FIT_ARGUMENTS:
+            hint = _NOT_OF_TRIALS.get(name) or where_it_belongs(name, given, FIT_ARGUMENTS)
             raise TypeError(f"tune() got an unknown argument {name!r}.{hint}")
 
 

@@ -13,18 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.checks import check_count, check_number, check_seed, check_type, check_verbose
-from mtboost.base.classes import class_names
 from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
 from mtboost.metrics.metric import Metric
-from mtboost.model.arguments import strategy_of
-from mtboost.model.fitting import fit
+from mtboost.model.arguments import Arguments
+from mtboost.model.fitting import check_results, fit
 from mtboost.model.libraries import get_backend
 from mtboost.model.making_settings import metric_of
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.named_objectives import names_of_objectives, objective_for, objective_for_classes
+from mtboost.model.named_objectives import names_of_objectives
+from mtboost.model.problem import read_problem
 from mtboost.model.search_space import FIT_ARGUMENTS, Space, check_fit_arguments, make_space
 
 if TYPE_CHECKING:
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 _STEP = 0.5
 _STEPS_BEFORE_PRUNING = 10
 _TRIALS_BEFORE_PRUNING = 5
-# Arguments of fit() that decide its strategy.
-_DECIDING = (
-    *("strategy", "early_stopping_rounds"),
-    *("min_delta", "validation_fraction", "eval_set"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +129,8 @@ def tune(
     X : table of shape (n_rows, n_features), or mapping of task name to table
         NumPy array, SciPy CSR or CSC, pandas or polars DataFrame, pyarrow Table; NaN is missing.
         Tables of a mapping may have different columns; see `common_features`.
-    y : array-like of shape (n_rows,), or mapping of task name to array-like
-        Labels; class numbers 0, 1, ... for classification.
+    y : array-like of shape (n_rows,) or (n_rows, n_labels), or mapping of task name to array-like
+        Labels, as in :func:`mtboost.fit`.
     task : array-like of shape (n_rows,), or str or int, optional
         Task of each row, or the name (or position) of the column of `X` that contains it; that
         column is not used as a feature. None is a single task. Must be None for a mapping.
@@ -227,23 +222,24 @@ def tune(
             "objective is a mapping: metrics of different losses have no mean that trials could be "
             "compared by. Tune with one objective."
         )
-    classes = class_names(y)
-    if classes is not None:
-        objective = objective_for_classes(library, objective, classes)
-    if objective is None:
-        objective = objective_for(library, _labels_of(y))
-    for name in names_of_objectives(objective):
-        library.check_objective(name)
     at_the_end = _check_validation(fit_arguments, refit)
-    strategy = strategy_of(*(fit_arguments.get(name, FIT_ARGUMENTS[name]) for name in _DECIDING))
-    fixed = {"objective": objective, "backend": backend, "seed": seed, **fit_arguments}
-    fixed["strategy"] = strategy
+    given = {"objective": objective, "backend": backend, "seed": seed, **fit_arguments}
+    rows = {"X": X, "y": y, "task": task}
+    arguments = Arguments(**{**FIT_ARGUMENTS, **given, **at_the_end, **rows}).checked()
+    problem = read_problem(arguments)
+    for name in names_of_objectives(problem.objective):
+        library.check_objective(name)
+    fixed = {**given, "objective": problem.objective, "strategy": arguments.strategy}
     own_space = make_space(library, space, fixed)
     params = {
-        "objective": objective if isinstance(objective, str) else library.squared_error,
+        "objective": problem.objective
+        if isinstance(problem.objective, str)
+        else library.squared_error,
         **library.parameters(fit_arguments.get("params") or {}),
     }
-    metric = metric_of(library, objective, fit_arguments.get("eval_metric"), params)
+    check_results(problem, arguments, library.n_outputs(params))
+    metric = metric_of(library, problem.objective, problem.eval_metric, params)
+    del arguments, problem  # the trials read the rows themselves
     study = _study(study, metric, seed, verbose)
     start = own_space.start()
     if start:
@@ -270,13 +266,6 @@ def tune(
         metric=metric.name,
         study=study,
     )
-
-
-def _labels_of(y: Any) -> npt.NDArray[Any]:
-    """Labels of all tasks, as far as they are arrays; fit() refuses others."""
-    parts = list(y.values()) if isinstance(y, Mapping) else [y]
-    labels = np.concatenate([np.asarray(part).ravel() for part in parts]) if parts else np.empty(0)
-    return labels[~np.isnan(labels)] if labels.dtype.kind == "f" else labels
 
 
 def _check_validation(fit_arguments: dict[str, Any], refit: bool | None) -> dict[str, Any]:

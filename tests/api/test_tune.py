@@ -409,6 +409,12 @@ def test_progress_counts_the_trials_and_shows_the_best(caplog, monkeypatch):
         ({"space": lambda trial: 3}, TypeError, "space(trial) returned a int"),
         ({"space": lambda trial: {"seed": 3}}, ParameterError, "'seed', which must be the same"),
         ({"y": Y[:-1]}, DataError, "y has"),
+        ({"y": np.where(Y > 0, b"yes", b"no")}, DataError, "y has dtype |S3"),
+        ({"init_model": "a.mtboost"}, TypeError, "'init_model'. New rounds have the settings of"),
+        ({"effort": "slow"}, ParameterError, "effort must be a number of seconds"),
+        ({"y": Y > 0, "intervals": True}, ParameterError, "intervals=True is for labels that are"),
+        ({"calibrate": True}, ParameterError, "calibrate=True is for one objective of two classes"),
+        ({"intervals": True, "n_ensemble": 2}, ParameterError, "intervals=True is for one model"),
     ],
 )
 def test_what_does_not_fit_together_is_refused_before_any_training(
@@ -418,6 +424,22 @@ def test_what_does_not_fit_together_is_refused_before_any_training(
     with pytest.raises(error) as caught:
         tune_xgboost(**{"space": DEPTHS, **options})
     assert message in str(caught.value)
+
+
+def test_what_rows_and_arguments_lack_is_no_failed_trial_of_the_study():
+    study = optuna.create_study()
+    with pytest.raises(DataError, match="y has"):
+        tune_xgboost(y=Y[:-1], study=study)
+    assert study.trials == []
+
+
+def test_labels_of_nullable_columns_may_be_unknown():
+    pandas = pytest.importorskip("pandas")
+    labels = pandas.DataFrame({"size": Y, "weight": np.where(X[:, 3] > 0, -Y, np.nan)})
+    found = [
+        run(mtboost.tune, y=y, task=None, n_trials=1) for y in (labels, labels.astype("Float64"))
+    ]
+    assert found[0].best_score == found[1].best_score
 
 
 def test_an_empty_space_is_refused():
