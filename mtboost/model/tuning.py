@@ -225,21 +225,21 @@ def tune(
     at_the_end = _check_validation(fit_arguments, refit)
     given = {"objective": objective, "backend": backend, "seed": seed, **fit_arguments}
     rows = {"X": X, "y": y, "task": task}
-    arguments = Arguments(**{**FIT_ARGUMENTS, **given, **at_the_end, **rows}).checked()
-    problem = read_problem(arguments)
-    for name in names_of_objectives(problem.objective):
+    wanted = Arguments(**{**FIT_ARGUMENTS, **given, **at_the_end, **rows}).checked()
+    problem = read_problem(wanted)
+    objective = problem.objective
+    assert not isinstance(objective, Mapping)
+    for name in names_of_objectives(objective):
         library.check_objective(name)
-    fixed = {**given, "objective": problem.objective, "strategy": arguments.strategy}
+    fixed = {**given, "objective": objective, "strategy": wanted.strategy}
     own_space = make_space(library, space, fixed)
     params = {
-        "objective": problem.objective
-        if isinstance(problem.objective, str)
-        else library.squared_error,
+        "objective": objective if isinstance(objective, str) else library.squared_error,
         **library.parameters(fit_arguments.get("params") or {}),
     }
-    check_results(problem, arguments, library.n_outputs(params))
-    metric = metric_of(library, problem.objective, problem.eval_metric, params)
-    del arguments, problem  # the trials read the rows themselves
+    check_results(problem, wanted, library.n_outputs(params))
+    metric = metric_of(library, objective, problem.eval_metric, params)
+    del wanted, problem  # the trials read the rows themselves
     study = _study(study, metric, seed, verbose)
     start = own_space.start()
     if start:
