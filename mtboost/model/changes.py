@@ -8,18 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 from mtboost.base.checked_tables import without_dates
-from mtboost.base.checks import check_count
+from mtboost.base.checks import check_count, check_switch
 from mtboost.base.classes import with_class_numbers
 from mtboost.base.dataset import Dataset, as_task_column
 from mtboost.base.given_splits import check_eval_set
 from mtboost.base.tables import columns_of
 from mtboost.base.tasks import TaskName, TaskSet, as_name
 from mtboost.base.threads import default_n_threads
-from mtboost.base.validation import hold_out
+from mtboost.base.validation import Folds, hold_out
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics.metric import Metric
 from mtboost.metrics.scorers import is_known
 from mtboost.model.checked_rows import check_rows, check_takes_new_rows
+from mtboost.model.holding_out import with_positives
 from mtboost.model.making_settings import common_parameters, feature_prior_of, make_objectives
 from mtboost.model.named_objectives import labels_are_classes
 from mtboost.model.new_rows import with_kept_parameters
@@ -60,10 +61,12 @@ def add_task(
     feature_prior: PriorOption,
     objective: str | Callable[..., Any] | None,
     eval_metric: str | Metric | Callable[..., float] | None,
+    refit: bool | None,
     n_threads: int | None,
     seed: int,
 ) -> None:
     """Add a new task to a model; :meth:`mtboost.MultiTaskModel.add_task` has the arguments."""
+    refit = None if refit is None else check_switch("refit", refit)
     stage, library, column = model._stage, model._library, model.task_column
     check_eval_set(eval_set, "(X, y)")
     X, eval_set = _without_dates(model, X, eval_set)
@@ -102,8 +105,18 @@ def add_task(
         train = data
         valid = validation_rows_of_new_task(stage, data, eval_set, feature_names, column)
         check_rows(library, valid, own, params, "eval_set: ")
+    every = train if refit is False else data
+    if valid is not None:
+        if eval_set is not None and refit:
+            valid.align(data)
+            every = data.with_rows(valid)
+        valid = with_positives(settings, Folds(((train, valid),)), data).pairs[0][1]
     signs = library.monotone_signs(model.params, model.common_columns)
-    _add(model, task, learn_task(stage, settings, train, valid, own, signs))
+    new = learn_task(
+        *(stage, settings, train, valid, every, own, signs),
+        is_auto=model.common_choice is not None,
+    )
+    _add(model, task, new)
 
 
 def _without_dates(

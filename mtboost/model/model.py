@@ -130,12 +130,15 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         feature_prior: PriorOption = None,
         objective: str | Callable[..., Any] | None = None,
         eval_metric: str | Metric | Callable[..., float] | None = None,
+        refit: bool | None = None,
         n_threads: int | None = None,
         seed: int = 0,
     ) -> None:
         """Fit a new task: the common rounds that it uses, and a specific model.
 
-        The common model and the other tasks stay unchanged.
+        The common model and the other tasks stay unchanged. In a model of ``strategy="auto"`` the
+        task has the common rounds of the others, and no specific model, unless its validation rows
+        gain more than two standard errors by other ones.
 
         Parameters
         ----------
@@ -155,7 +158,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         feature_names : sequence of str, optional
             Names for the columns of an array.
         eval_set : (X, y[, weight[, base_margin]]), optional
-            Validation rows, instead of a fraction of `X`.
+            Validation rows, instead of a fraction of `X`. With ``scale_pos_weight`` positive ones
+            are weighted by it.
         validation_fraction : float in [0, 1), default=0.2
             Fraction of the rows that is held out without `eval_set`. With 0 the task uses the
             common rounds that any task uses, and gets no specific model.
@@ -180,6 +184,10 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             The metric that :func:`mtboost.fit` was given, if it has no name that is known: a model
             keeps names alone. If tasks have different objectives, the metric of the new task, by
             default that of its objective.
+        refit : bool, optional
+            Learn from training and validation rows together in the end, with the rounds found, as
+            in :func:`mtboost.fit`. By default True if rows of `X` are held out, and False with
+            `eval_set`.
         n_threads : int, optional
             By default the cores this process may use, or one for a small table.
         seed : int, default=0
@@ -209,6 +217,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             feature_prior=feature_prior,
             objective=objective,
             eval_metric=eval_metric,
+            refit=refit,
             n_threads=n_threads,
             seed=seed,
         )

@@ -20,7 +20,8 @@ from mtboost.errors import UnsupportedError
 from mtboost.metrics.metric import Metric
 from mtboost.model.checked_rows import check_rows
 from mtboost.model.common_trees import CommonTrees
-from mtboost.model.estimates import Rows, make_score, score_name
+from mtboost.model.estimates import score_name
+from mtboost.model.gains import gains_by_task
 from mtboost.model.holding_out import with_positives
 from mtboost.model.making_settings import common_parameters
 from mtboost.model.named_objectives import labels_are_classes
@@ -183,25 +184,15 @@ def _is_better(
     start = settings.objectives.start_margins(valid)
     after = trees.margins(valid.common, codes, np.full(valid.n_rows, n_rounds), start)
     assert start is not None
+    units = np.ones(valid.n_rows)
+    for task, loss in settings.objectives.losses.items():
+        units[valid.tasks.rows(task)] = loss.unit
+    before, after = (units[:, None] * own for own in (start.reshape(after.shape), after))
+    share_of = dict(zip(valid.tasks, shares.tolist(), strict=True))
     gain = variance = 0.0
-    for task, share in zip(valid.tasks, shares.tolist(), strict=True):
-        if not share > 0.0:  # no row has weight: its metric is undefined
-            continue
-        own = settings.of_task(task)
-        loss = settings.objectives.losses.get(task)
-        unit = 1.0 if loss is None else loss.unit
-        score = make_score(own.metric, 2, 0)
-        rows = valid.tasks.rows(task)
-        weight = None if valid.weight is None else valid.weight[rows].astype(np.float64)
-        estimates = []
-        for margins in (start.reshape(after.shape), after):
-            own_margins = unit * (margins[rows, 0] if after.shape[1] == 1 else margins[rows])
-            prediction = np.asarray(own.inverse_link(own_margins), np.float64)
-            labels = valid.labels()[rows].astype(np.float64)
-            estimates.append(score.estimate(Rows(labels, prediction, weight)))
-        before, found = estimates
-        gain += share * score.gain(found.value, before.value)
-        variance += (share * np.nan_to_num(found.error_of_gain(before))) ** 2
+    for task, own_gain, error in gains_by_task(settings, valid, before, after):
+        gain += share_of[task] * own_gain
+        variance += (share_of[task] * error) ** 2
     return bool(gain > np.sqrt(variance))
 
 

@@ -311,3 +311,77 @@ def test_a_task_that_is_replaced_keeps_its_metric(library):
     assert model.replace_task("b", NEW, counts).metric == model.metric
     model.add_task("c", NEW, NEW_Y, objective=objective["a"], eval_metric="mae")
     assert model.metric["c"] == "mae"
+
+
+def common_values(model, task):
+    """Leaf values of a task in the common trees."""
+    code = model.common_trees.tasks.index(task)
+    return [own.value[own.task == code] for own in model.common_trees.pooled.values]
+
+
+@pytest.mark.parametrize("effort", ["fast", None])
+def test_it_learns_from_all_rows_in_the_end(library, effort):
+    auto = {"strategy": "auto", "effort": effort, "linear_effects": False}
+    model = fitted(library, pooling=5.0, **(auto if effort else {}))
+    none = {"validation_fraction": 0, "specific_rounds": 0}
+    model.add_task("all", NEW, NEW_Y, **none)
+    model.add_task("new", NEW, NEW_Y, specific_rounds=7, early_stopping_rounds=None)
+    model.add_task("part", NEW, NEW_Y, refit=False)
+    np.testing.assert_array_equal(*(common_values(model, task)[-1] for task in ("all", "new")))
+    assert len(common_values(model, "part")[-1])
+    assert not np.array_equal(*(common_values(model, task)[-1] for task in ("all", "part")))
+    counts = model.report()["rows"] + model.report()["valid_rows"]
+    assert counts[["all", "new", "part"]].tolist() == [150] * 3
+
+
+@pytest.mark.parametrize("features", [None, "all"])
+def test_validation_rows_may_be_learned_from_too(library, features):
+    tables = {"a": named(X[:N_ROWS]), "b": named(X[N_ROWS:])}
+    tables["b"] = tables["b"].drop(columns=["x3"]) if features else tables["b"]
+    labels = {"a": y[:N_ROWS], "b": y[N_ROWS:]}
+    options = {"backend": library.name, "common_features": features, "pooling": 5.0, **OPTIONS}
+    model = mtboost.fit(tables, labels, **options)
+    table, valid = named(NEW).assign(extra=NEW_Y), named(VALID[0]).assign(extra=VALID[1])
+    shuffled = valid[valid.columns[::-1]]
+    both = pd.concat([table, valid]), np.r_[NEW_Y, VALID[1]]
+    model.add_task("all", *both, validation_fraction=0, specific_rounds=0)
+    model.add_task("new", table, NEW_Y, eval_set=(shuffled, VALID[1]), refit=True)
+    model.add_task("part", table, NEW_Y, eval_set=(shuffled, VALID[1]))
+    np.testing.assert_array_equal(*(common_values(model, task)[-1] for task in ("all", "new")))
+    assert not np.array_equal(*(common_values(model, task)[-1] for task in ("new", "part")))
+    with pytest.raises(TypeError, match="refit"):
+        model.add_task("other", table, NEW_Y, refit="yes")
+
+
+def named(columns):
+    return pd.DataFrame(columns, columns=[f"x{place}" for place in range(columns.shape[1])])
+
+
+def test_positive_validation_rows_have_the_weight_of_positives(library):
+    """As those of fit and update have."""
+    objective = {"xgboost": "binary:logistic", "lightgbm": "binary"}[library.name]
+    options = {"backend": library.name, "params": {"scale_pos_weight": 5.0}, **OPTIONS}
+    model = mtboost.fit(X, y > 0.0, task=TASK, objective=objective, **options)
+    labels = VALID[1] > 0.0
+    model.add_task("new", NEW, NEW_Y > 0.0, eval_set=(VALID[0], labels))
+    chance = model.predict(VALID[0], task=["new"] * 100)
+    losses = -np.log(np.where(labels, chance, 1.0 - chance))
+    expected = np.average(losses, weights=np.where(labels, 5.0, 1.0))
+    metric = model.metric
+    assert model.report().loc["new", f"{metric} final"] == pytest.approx(expected, 1e-4)
+
+
+def test_models_that_have_been_searched_share_more_unless_it_is_significant(library):
+    rng = np.random.default_rng(5)
+    model = fitted(library, strategy="auto", effort="fast", pooling=5.0)
+    n_rounds = max(model.quit_round.values())
+    for seed in range(5):
+        rows = rng.normal(size=(40, 4))
+        signal = rows[:, 0] + 1.5 * rows[:, 1]
+        model.add_task(f"alike {seed}", rows, signal + rng.normal(size=40), seed=seed)
+    rows = rng.normal(size=(600, 4))
+    model.add_task("other", rows, 5.0 * np.sin(3.0 * rows[:, 3]))
+    report = model.report()
+    alike = report.loc[[f"alike {seed}" for seed in range(5)]]
+    assert (alike["quit_round"] == n_rounds).sum() >= 4  # 1 have their best round there
+    assert report.loc["other", "specific_rounds"] > 0

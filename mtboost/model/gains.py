@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""By how much some margins of validation rows are better than others, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from mtboost.base.dataset import Dataset
+from mtboost.base.tasks import TaskName
+from mtboost.model.estimates import Rows, make_score
+from mtboost.model.stages.settings import Settings
+from mtboost.trees.backend import Margins
+
+
+def gains_by_task(
+    settings: Settings, valid: Dataset, before: Margins, after: Margins
+) -> Iterator[tuple[TaskName, float, float]]:
+    """Yield each task with the gain of its metric and the standard error of that.
+
+    Parameters
+    ----------
+    settings : Settings
+    valid : Dataset
+        Tasks whose rows have no weight are left out: their metric is undefined.
+    before, after : ndarray of shape (n_rows, n_outputs)
+        Margins in the unit of each task's objective.
+    """
+    for task in valid.tasks:
+        own, rows = settings.of_task(task), valid.tasks.rows(task)
+        weight = None if valid.weight is None else valid.weight[rows].astype(np.float64)
+        if weight is not None and not weight.any():
+            continue
+        score, labels = make_score(own.metric, 2, 0), valid.labels()[rows].astype(np.float64)
+        first, last = (
+            score.estimate(Rows(labels, _predicted(own, margins[rows]), weight))
+            for margins in (before, after)
+        )
+        gain = score.gain(last.value, first.value)
+        yield task, gain, float(np.nan_to_num(last.error_of_gain(first)))
+
+
+def _predicted(settings: Settings, margins: Margins) -> npt.NDArray[np.float64]:
+    own = margins[:, 0] if margins.shape[1] == 1 else margins
+    return np.asarray(settings.inverse_link(own), np.float64)
