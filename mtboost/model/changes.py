@@ -35,6 +35,7 @@ from mtboost.model.new_task import (
     without_task_column,
 )
 from mtboost.model.predictions import FittedTasks
+from mtboost.model.sharing.towards_constant import factor_of_new_values
 from mtboost.model.stages.mixed_objective import unit_of_classes
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives
 from mtboost.model.stages.settings import Settings
@@ -115,6 +116,7 @@ def add_task(
     new = learn_task(
         *(stage, settings, train, valid, every, own, signs),
         is_auto=model.common_choice is not None,
+        factor=factor_of_new_values(model.shrinkage_factor),
     )
     _add(model, task, new)
 

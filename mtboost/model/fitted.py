@@ -29,7 +29,7 @@ from mtboost.model.reports import task_reports
 from mtboost.model.sharing.curves import mean_histories
 from mtboost.model.sharing.evidence import WITH_INDEPENDENT
 from mtboost.model.sharing.plan import SharingPlan, fit_plan
-from mtboost.model.sharing.towards_constant import LEAST
+from mtboost.model.sharing.towards_constant import factor_of_new_values
 from mtboost.model.stages.baselines import baseline_scores
 from mtboost.model.stages.common import CommonModel, refit_common
 from mtboost.model.stages.settings import Settings
@@ -177,11 +177,9 @@ def fitted_by_plan(
 
 
 def _slower(params: Mapping[str, Any], factor: float) -> Mapping[str, Any]:
-    """Return parameters whose trees have leaf values that are multiplied: for new leaf values.
-
-    A model that is nearly a constant is continued from new rows as if it were one.
-    """
-    if factor <= LEAST or factor == 1.0 or "learning_rate" not in params:
+    """Return parameters whose trees have leaf values that are multiplied: for new leaf values."""
+    factor = factor_of_new_values(factor)
+    if factor == 1.0 or "learning_rate" not in params:
         return params
     return {**params, "learning_rate": factor * params["learning_rate"]}
 

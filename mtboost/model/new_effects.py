@@ -23,7 +23,7 @@ from mtboost.trees.task_values import TaskValues
 
 
 def effects_of_new_task(
-    trees: CommonTrees, task: TaskName, data: Dataset, loss: Loss, n_rounds: int
+    trees: CommonTrees, task: TaskName, data: Dataset, loss: Loss, n_rounds: int, factor: float
 ) -> list[TaskValues]:
     """Return the values of a new task in the trees of linear effects; empty if there are none.
 
@@ -37,6 +37,8 @@ def effects_of_new_task(
     loss : Loss
     n_rounds : int
         Rounds whose margins the effects are added to.
+    factor : float
+        What all values have been multiplied by.
 
     Returns
     -------
@@ -60,8 +62,10 @@ def effects_of_new_task(
     first = document.first_rounds(n_linear)
     leaves = backend.leaves(first, data.common, described._added(codes))
     z = np.column_stack([score[at] for score, at in zip(scores, leaves.T, strict=False)])
-    effects = _model(trees, data, loss, margins).effects_given(z, 1.0 / (1.0 / kappas).sum(axis=0))
-    by_name = _by_name(effects, kappas)
+    start = described._start(document, data.common, codes, data.base_margin)
+    before = (start + (margins - start) / factor)[:, 0].astype(np.float64)
+    effects = _model(trees, data, loss, before).effects_given(z, 1.0 / (1.0 / kappas).sum(axis=0))
+    by_name = _by_name(factor * effects, kappas)
     path = [] if known < 0 else trees._path(known)
     return [
         _task_values(values.of_task(shared, *path), score, added)
@@ -72,8 +76,8 @@ def effects_of_new_task(
 def _model(trees: CommonTrees, data: Dataset, loss: Loss, margins: Float64Array) -> WorkingModel:
     labels = label_columns(data.labels())
     weight = None if data.weight is None else np.asarray(data.weight, np.float32)
-    start, groups = margins[:, 0].astype(np.float64), row_groups(loss, labels, None)
-    return WorkingModel(loss, trees.backend.margin_type, labels, weight, groups, start, start)
+    groups, margin_type = row_groups(loss, labels, None), trees.backend.margin_type
+    return WorkingModel(loss, margin_type, labels, weight, groups, margins, margins)
 
 
 def _by_name(effects: Float64Array, kappas: Float64Array) -> Float64Array:

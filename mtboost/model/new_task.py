@@ -217,6 +217,7 @@ def learn_task(
     signs: Sequence[int],
     *,
     is_auto: bool,
+    factor: float,
 ) -> NewTask:
     """Find how far the task follows the common model, and train its specific model.
 
@@ -237,11 +238,13 @@ def learn_task(
     is_auto : bool
         Whether the task has the common rounds of the others, and no specific model, unless others
         gain more than two standard errors on its validation rows.
+    factor : float
+        What the values of the common model have been multiplied by.
     """
     task = train.tasks.names[0]
     settings = settings.on_rows(train)
     with openmp_threads(settings.n_threads):
-        trees = _trees_with(stage, settings, train, objective, signs)
+        trees = _trees_with(stage, settings, train, objective, signs, factor)
         common = follow_common(settings, trees, train, valid, stage.most_rounds)
         judges = valid if is_auto and settings.early_stopping_rounds is not None else None
         if judges is not None:
@@ -251,7 +254,7 @@ def learn_task(
             validated = _without_chance(settings, common, validated, train, judges)
         specific = validated
         if every is not train:
-            trees = _trees_with(stage, settings, every, objective, signs)
+            trees = _trees_with(stage, settings, every, objective, signs, factor)
             rounds = {task: validated[task].n_rounds}
             again, settings = replace(common, trees=trees), settings.on_rows(every)
             specific = fit_specific(settings, every, None, again, rounds)
@@ -316,6 +319,7 @@ def _trees_with(
     data: Dataset,
     objective: Objective,
     signs: Sequence[int],
+    factor: float,
 ) -> CommonTrees:
     """Return the common trees that know the task of these rows."""
     trees, library, task = stage.trees, stage.backend, data.tasks.names[0]
@@ -323,7 +327,7 @@ def _trees_with(
     if not knows_tasks or not isinstance(objective, str):
         return trees
     loss = library.loss(objective, library.loss_options(settings.params), stage.n_outputs)
-    linear = effects_of_new_task(trees, task, data, loss, stage.most_rounds)
+    linear = effects_of_new_task(trees, task, data, loss, stage.most_rounds, factor)
     return trees.learn_task(
         task,
         data.common,

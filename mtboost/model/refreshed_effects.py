@@ -53,6 +53,7 @@ def refreshed_effects(
     codes: Int32Array,
     counts: Float64Array,
     shrink: float,
+    factor: float,
 ) -> RefreshedEffects:
     """Estimate the effects again.
 
@@ -64,13 +65,15 @@ def refreshed_effects(
     leaves_of : callable
         Leaf of each row in the tree of a number.
     model : WorkingModel
-        The new rows that use the effects, which start from their margins.
+        The new rows that use the effects, which start from their margins without `factor`.
     codes : ndarray of int32, shape (n_rows,)
         Task of each row.
     counts : ndarray of float64, shape (n_tasks,)
         Training rows of each task.
     shrink : float
         c.
+    factor : float
+        What the effects of the mixed model are multiplied by in the trees.
     """
     numbers = range(trees.n_linear)
     own = trees.pooled.values
@@ -79,7 +82,7 @@ def refreshed_effects(
     z = np.column_stack([score[at] for score, at in zip(scores, leaves, strict=True)])
     nesting = Nesting.of(trees.tasks)
     found = model.effects(z[:, 1:], codes, nesting)
-    shared, by_name, hessian = found.shared, found.by_name, found.hessian
+    shared, by_name, hessian = factor * found.shared, factor * found.by_name, found.hessian
     new, old = np.zeros(nesting.n_names), counts.copy()
     lineage = nesting.lineage(codes)
     for level in lineage:

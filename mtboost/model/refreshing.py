@@ -23,6 +23,7 @@ from mtboost.model.checked_rows import check_rows, check_takes_new_rows
 from mtboost.model.new_rows import as_dataset, check_known, rows_by_task
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.refreshed_effects import refreshed_effects
+from mtboost.model.sharing.towards_constant import factor_of_new_values
 from mtboost.model.stages.mixed_objective import gradient_function, start_margins
 from mtboost.model.stages.working_model import WorkingModel
 from mtboost.trees.backend import Backend, Margins
@@ -133,16 +134,20 @@ class _Refreshing:
             first = np.minimum(rounds, n_linear)
             margins = trees.margins(data.common, codes, first, data.base_margin)
             uses = rounds >= n_linear
+            factor = factor_of_new_values(model.shrinkage_factor)
             if uses.any():
+                start = self._start(document, codes)[uses, 0].astype(np.float64)
+                before = start + (margins[uses, 0] - start) / factor
                 effects = refreshed_effects(
                     trees,
                     values,
                     hessians,
                     lambda number: leaves_of(number)[uses],
-                    self._working_model(margins[uses, 0].astype(np.float64), uses),
+                    self._working_model(before, uses),
                     codes[uses],
                     counts,
                     self._shrink,
+                    factor,
                 )
                 values = [*effects.values, *values[n_linear:]]
                 own_values = [*effects.by_task, *trees.pooled.values[n_linear:]]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear effects of a task that joins a model, against the equations of the mixed model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from linear_tasks import N_COLUMNS, N_TASKS, linear_rows
@@ -111,3 +113,30 @@ def test_files_keep_how_much_effects_differ(tmp_path):
     for each in (model, loaded):
         each.add_task(99, X[:20], y[:20] + 2.0, **ALL_ROWS)
     assert_array_equal(loaded.predict({99: X})[99], model.predict({99: X})[99])
+
+
+def shrunk(model, factor):
+    """A model all of whose values are multiplied, as strategy="auto" does it."""
+    trees = model.common_trees
+    booster = trees.backend.document(trees.booster).scaled(factor).load()
+    own = replace(trees, booster=booster, pooled=trees.pooled.scaled(factor))
+    return model._copy(common_trees=own, shrinkage_factor=factor)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("linear_effects", LINEAR)
+def test_effects_of_a_shrunk_model_stay_shrunk(backend, linear_effects):
+    X, y, task, _ = linear_rows(5)
+    params = {"learning_rate": 1e-9}
+    model = fit(X, y, task, backend=backend, linear_effects=linear_effects, params=params)
+    half = shrunk(model, 0.5)
+    start = np.mean(2.0 * half.predict(X, task=task) - model.predict(X, task=task))
+    for change in ("refresh", "add_task"):
+        full, own = (each.refresh(X, y + 1.0, task=task) for each in (model, half))
+        rows = task
+        if change == "add_task":
+            rows, full, own = np.full(len(X), 99), model._copy(), half._copy()
+            for each in (full, own):
+                each.add_task(99, X[:20], y[:20] + 1.0, **ALL_ROWS)
+        expected = start + 0.5 * (full.predict(X, task=rows) - start)
+        assert_allclose(own.predict(X, task=rows), expected, rtol=1e-4, atol=1e-4)

@@ -78,3 +78,11 @@ def garrote_factor(
         return LEAST
     factor = coefficient * (1.0 - (uncertain / coefficient) ** _POWER)
     return max(LEAST, factor if factor < _ALMOST_ONE else 1.0) if coefficient > 0.0 else 0.0
+
+
+def factor_of_new_values(factor: float | None) -> float:
+    """Return what values that are estimated from new rows are multiplied by.
+
+    As those of the model are, but a model that is nearly a constant is continued as if it were one.
+    """
+    return 1.0 if factor is None or factor <= LEAST else factor
