@@ -20,6 +20,7 @@ from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.model.checked_rows import check_rows, check_takes_new_rows
+from mtboost.model.common_trees import CommonTrees
 from mtboost.model.new_rows import as_dataset, check_known, rows_by_task
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.refreshed_effects import refreshed_effects
@@ -161,16 +162,7 @@ class _Refreshing:
             backend.leaf_rule(model.params),
             self._shrink,
         )
-        own = None
-        if trees.pooled.pooling is not None:
-            kappa = trees.pooled.pooling
-            own = OwnValues(
-                trees.pooled.values[n_linear:],
-                codes,
-                counts,
-                kappa if isinstance(kappa, tuple) else (float(kappa),),  # type: ignore[arg-type]
-                trees.nesting or Nesting(np.full(len(trees.tasks), -1, np.int32)),
-            )
+        own = _own_values(trees, codes, counts)
         boosted, found = refresh.trees(
             values[n_linear:],
             hessians[n_linear:],
@@ -350,3 +342,17 @@ class _Refreshing:
             return found[1][:, number - begin * n_outputs]
 
         return leaves_of
+
+
+def _own_values(trees: CommonTrees, codes: Int32Array, counts: Float64Array) -> OwnValues | None:
+    """Return the leaf values of tasks in the boosted trees, if they have any."""
+    kappa = trees.pooled.pooling
+    if kappa is None:
+        return None
+    return OwnValues(
+        trees.pooled.values[trees.n_linear :],
+        codes,
+        counts,
+        kappa if isinstance(kappa, tuple) else (float(kappa),),  # type: ignore[arg-type]
+        trees.nesting or Nesting(np.full(len(trees.tasks), -1, np.int32)),
+    )
