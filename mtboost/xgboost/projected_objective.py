@@ -74,10 +74,11 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
     n_components : "log", int or float, default="log"
         The natural logarithm of the number of outputs, a number, or a part of the outputs.
     shared : bool, default=False
-        The first round's projection in all rounds.
+        The first round's projection in all rounds; of ``"pca"`` that of the first round of this
+        training, also where it continues a model (``xgb_model=``).
     seed : int, default=0
         Of the projections. They depend on it and on the number of the round, so that a model that
-        is continued is the one that was not interrupted.
+        is continued is the one that was not interrupted, except with `shared` and ``"pca"``.
     n_threads : int, optional
         For the gradients; by default all cores that the process may use. They do not depend on it.
 
