@@ -96,6 +96,17 @@ def check_not_masked(y: Any) -> None:
         )
 
 
+def check_are_numbers(y: Any) -> None:
+    """Raise DataError for dates and durations, which NumPy reads as counts of a unit."""
+    with reading_numbers("y"):
+        dtypes = [getattr(y, "dtype", None), None if issparse(y) else np.asarray(y).dtype]
+    for dtype in dtypes:
+        if getattr(dtype, "kind", "") in ("m", "M"):
+            raise DataError(
+                f"y has dtype {dtype}: a regressor needs numbers, such as days since an event."
+            )
+
+
 @contextmanager
 def _keeping_names(estimator: Any) -> Iterator[None]:
     """Keep the names of columns, which scikit-learn removes where it gets no X."""
@@ -155,6 +166,7 @@ def as_numbers(
     DataError
         A label cannot be read as a number. The message names the first one and adds the `remedy`.
     """
+    check_are_numbers(y)
     try:
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(y, dtype=np.float64)

@@ -169,10 +169,10 @@ class ExplainedTasks(FittedTasks):
         Returns
         -------
         ndarray, shape (n_rows, n_features + 1), DataFrame, or a dict of them for a mapping
-            Columns in the order of the task's features; a row adds up to its margin. With several
-            classes the shape is (n_rows, n_classes, n_features + 1). A model of several labels a
-            row has (n_rows, n_labels, n_features + 1), unless `task` contains the label of each
-            row.
+            Columns in the order of the task's features; a row adds up to its margin, that of
+            :meth:`predict_margin` without `base_margin`. With several classes the shape is
+            (n_rows, n_classes, n_features + 1). A model of several labels a row has (n_rows,
+            n_labels, n_features + 1), unless `task` contains the label of each row.
 
         Raises
         ------

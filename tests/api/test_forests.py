@@ -171,6 +171,16 @@ def test_regressors_refuse_texts_as_labels_or_weights(model):
             make.fit(X, VALUES, sample_weight=["a"] * N_ROWS)
 
 
+@pytest.mark.parametrize("kind", ["datetime64[us]", "timedelta64[ns]"])
+@pytest.mark.parametrize(
+    "make", [ProjectedForestRegressor, MTExtraTreesRegressor, ProjectedBoostingRegressor]
+)
+def test_regressors_refuse_dates_and_durations_as_labels(make, kind):
+    y = np.arange(N_ROWS).astype(kind)
+    with pytest.raises(DataError, match="^y has dtype .*64.*: a regressor needs numbers, such as"):
+        make(2).fit(X, y)
+
+
 @pytest.mark.parametrize("make", [ProjectedForestClassifier, MTExtraTreesClassifier])
 def test_forests_refuse_classes_beside_missing_values(make):
     with pytest.raises(DataError, match="^y holds labels of types 'NoneType', 'str': classes must"):

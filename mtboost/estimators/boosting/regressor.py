@@ -13,7 +13,7 @@ from mtboost import _core
 from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_choice, check_number
 from mtboost.base.labels import as_float64_weights, check_magnitude
-from mtboost.base.sklearn_input import r2
+from mtboost.base.sklearn_input import check_are_numbers, r2
 from mtboost.errors import DataError
 from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
@@ -87,6 +87,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
         return outputs[:, 0] if self._is_vector else outputs
 
     def _read_labels(self, y: Any, *, reset: bool) -> Margins:
+        check_are_numbers(y)
         y = self._checked(y, np.float32)
         labels: Margins = y.reshape(len(y), -1)
         check_magnitude(labels, _MOST, may_be_missing=True)
