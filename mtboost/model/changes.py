@@ -78,12 +78,11 @@ def add_task(
         task = task if found is None else found
     check_new_name(task, model.tasks)
     check_takes_new_rows(model.objective, "add_task()")
-    y, eval_set = model._encode(y), with_class_numbers(eval_set, model.classes)
-    data = rows_of_new_task(stage, task, (X, y, weight, base_margin), feature_names, column)
-    given = with_kept_parameters(model, library.parameters({} if params is None else params))
-    own = objective_of_new_task(model.objective, objective, task, data, library)
-    params = common_parameters(library, given, own, data, n_threads, seed, is_ours=False)
-    check_rows(library, data, own, params)
+    eval_set = with_class_numbers(eval_set, model.classes)
+    rows = (X, y, weight, base_margin)
+    data, own, params = checked_rows(
+        model, task, rows, feature_names, params, objective, n_threads, seed
+    )
     settings = Settings(
         backend=library,
         params=params,
@@ -119,6 +118,31 @@ def add_task(
         factor=factor_of_new_values(model.shrinkage_factor),
     )
     _add(model, task, new)
+
+
+def checked_rows(
+    model: FittedTasks,
+    task: TaskName,
+    rows: tuple[Any, Any, Any, Any],
+    feature_names: Sequence[str] | None,
+    params: Mapping[str, Any] | None,
+    objective: str | Callable[..., Any] | None,
+    n_threads: int | None,
+    seed: int,
+) -> tuple[Dataset, Objective, dict[str, Any]]:
+    """Return the rows, (X, y, weight, base_margin), of a task that joins a model.
+
+    With them their objective and the parameters of the specific model.
+    """
+    library = model._library
+    X, y, weight, base_margin = rows
+    own = (X, model._encode(y), weight, base_margin)
+    data = rows_of_new_task(model._stage, task, own, feature_names, model.task_column)
+    given = with_kept_parameters(model, library.parameters({} if params is None else params))
+    of_task = objective_of_new_task(model.objective, objective, task, data, library)
+    found = common_parameters(library, given, of_task, data, n_threads, seed, is_ours=False)
+    check_rows(library, data, of_task, found)
+    return data, of_task, found
 
 
 def _without_dates(

@@ -11,6 +11,7 @@ from mtboost.base.archive import require, write_model
 from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import listed
 from mtboost.base.renamed import renamed
+from mtboost.base.tables import Table
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warning_once
@@ -18,7 +19,7 @@ from mtboost.base.validation import parts_of_eval_set
 from mtboost.errors import DataError
 from mtboost.metrics.metric import Metric
 from mtboost.metrics.scorers import is_known
-from mtboost.model.changes import add_task, parts_without_task
+from mtboost.model.changes import add_task, checked_rows, parts_without_task
 from mtboost.model.checked_rows import check_takes_new_rows
 from mtboost.model.intervals import TasksWithIntervals
 from mtboost.model.keywords import where_in_an_update
@@ -424,6 +425,16 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
                 "eval_set has rows of known tasks, which find the number of new rounds, and X has "
                 "rows of new tasks alone: call add_task(..., eval_set=...) for each."
             )
+        for name, (table, *own) in new.items():
+            if not is_mapping(X):  # it may have columns that no task uses
+                new[name] = (self.common_columns.align(table), *own)
+        names = {name: _names_of(table) for name, (table, *_) in new.items()}
+        for name, (table, *own) in new.items():  # before any training
+            of_task = (table.native, *own)
+            try:
+                checked_rows(self, name, of_task, names[name], params, None, n_threads, seed)
+            except DataError as error:
+                raise DataError(f"Rows of the new task {name!r}: {error}") from None
         parts: dict[str, Any] = {}
         if known:
             parts = updated_parts(
@@ -440,15 +451,13 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             parts |= {"conformity_scores": {}, "calibration": None}  # those of other predictions
         model = self._copy(**parts)
         for name, (table, labels, own_weight, margin) in new.items():
-            if not is_mapping(X):  # it may have columns that no task uses
-                table = self.common_columns.align(table)
             model.add_task(
                 name,
                 table.native,
                 labels,
                 weight=own_weight,
                 base_margin=margin,
-                feature_names=None if table.column_types else table.feature_names,
+                feature_names=names[name],
                 params=params,
                 validation_fraction=validation_fraction,
                 n_threads=n_threads,
@@ -607,3 +616,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             n_classes = 2 if n_outputs == 1 else n_outputs
             are_names = len(set(self.classes)) == len(self.classes) == n_classes
             require(are_names, "classes are not those of the outputs")
+
+
+def _names_of(table: Table) -> Sequence[str] | None:
+    """Return the names of a table's columns, unless the table itself has them."""
+    return None if table.column_types else table.feature_names

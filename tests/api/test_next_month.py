@@ -11,6 +11,7 @@ import xgboost
 
 import mtboost
 from mtboost.errors import DataError, UnsupportedError
+from mtboost.model import updating
 
 FIXED = {
     "strategy": "two-stage",
@@ -195,6 +196,17 @@ def test_a_new_task_follows_the_updated_common_model_with_corrections(library, t
     np.testing.assert_array_equal(only_new.predict(X, task=TASK), model.predict(X, task=TASK))
     assert set(model.specific) == before
     check_boosters_and_files(model, library, tmp_path / "as it was")
+
+
+@pytest.mark.parametrize("labels", [7.0, -1.0])
+def test_labels_of_new_tasks_are_checked_before_training(library, labels, monkeypatch):
+    objective = {"xgboost": "binary:logistic", "lightgbm": "binary"}[library.name]
+    model = fitted(library, y=Y > 0, objective=objective)
+    monkeypatch.setattr(updating, "fit_common", lambda *_: pytest.fail("training has begun"))
+    task = np.where(NEW_TASK == "c", "new", NEW_TASK)
+    y = np.where(task == "new", labels, NEW_Y > 0)
+    with pytest.raises(DataError, match=r"Rows of the new task 'new': binary.* labels"):
+        model.update(NEW_X, y, task=task)
 
 
 def test_validation_rows_of_known_tasks_beside_new_ones_alone_are_refused():
