@@ -60,7 +60,8 @@ class ProjectedObjective(BaseProjectedObjective, library.Callback):
     Parameters
     ----------
     labels : array-like of shape (n_rows, n_outputs)
-        NaN is an unknown label, as if the row were not there for that output.
+        NaN is an unknown label, as if the row were not there for that output. The margins of an
+        output without a known label are 0.
     weight : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
         Multiplies the weights of the data set; 0 is as good as an unknown label.
     valid_labels : mapping of str to array-like of shape (n_valid_rows, n_outputs), optional
@@ -95,8 +96,9 @@ class ProjectedObjective(BaseProjectedObjective, library.Callback):
         (logistic), or a function; ``boosting`` is not ``"gbdt"``; linear trees, monotone
         constraints; an ``init_score``; a model to continue; ``lightgbm.cv``.
     DataError
-        Shapes do not fit, or a label is outside the objective's domain; all labels of the data set
-        are alike and the objective is ``"binary"``, for which LightGBM then grows no trees.
+        Shapes do not fit, a label is outside the objective's domain, or none is known; all labels
+        of the data set are alike and the objective is ``"binary"``, for which LightGBM then grows
+        no trees.
     ParameterError
         The projection makes no sense, or a validation set of that name does not exist.
 
@@ -320,6 +322,10 @@ class _Outputs:
             loss, n_outputs, huber_delta=library.read_number(booster, "alpha")
         )
         self._train = self._read(booster.train_set, given.labels, given.weight, "labels")
+        if self._train.counts is not None and not self._train.counts.any():
+            raise DataError(
+                "labels has no known label of a weight above 0: at least one must count."
+            )
         starts = params["boost_from_average"] == "1"
         given.start = (
             self._loss.initial(self._train.labels, self._train.weights)

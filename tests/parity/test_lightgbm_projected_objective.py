@@ -212,6 +212,14 @@ def test_an_output_without_a_known_label_stays_at_0():
     assert (np.ptp(np.delete(prediction, 2, axis=1), axis=0) > 0).all()
 
 
+@pytest.mark.parametrize("n_unknown", [N, N // 2])
+def test_labels_of_which_none_counts_are_refused(n_unknown):
+    labels, weight = REAL.copy(), np.ones(N)
+    labels[:n_unknown], weight[n_unknown:] = np.nan, 0.0
+    with pytest.raises(DataError, match="labels has no known label of a weight above 0"):
+        train(ProjectedObjective(labels, weight=weight))
+
+
 def test_margins_start_from_0_where_lightgbm_would():
     projected = ProjectedObjective(REAL)
     train(projected, boost_from_average=False)
