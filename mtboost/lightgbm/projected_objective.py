@@ -322,10 +322,7 @@ class _Outputs:
             loss, n_outputs, huber_delta=library.read_number(booster, "alpha")
         )
         self._train = self._read(booster.train_set, given.labels, given.weight, "labels")
-        if self._train.counts is not None and not self._train.counts.any():
-            raise DataError(
-                "labels has no known label of a weight above 0: at least one must count."
-            )
+        self._train.check_any_counts()
         starts = params["boost_from_average"] == "1"
         given.start = (
             self._loss.initial(self._train.labels, self._train.weights)
@@ -462,6 +459,12 @@ class _DatasetRows:
     counts: Float32Array | None  # the same, 0 where labels are unknown
     margins: Float32Array = field(init=False)  # (n_rows, n_outputs)
     scores: Float64Array = field(init=False)  # sum of the trees, (n_rows,)
+
+    def check_any_counts(self) -> None:
+        if self.counts is not None and not self.counts.any():
+            raise DataError(
+                "labels has no known label of a weight above 0: at least one must count."
+            )
 
     def begin(self, start: Float32Array) -> None:
         self.margins = np.tile(start, (len(self.labels), 1))
