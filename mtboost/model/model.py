@@ -407,34 +407,14 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         rows = rows_by_task(self, X, y, task, weight, base_margin)
         new = {name: own for name, own in rows.items() if name not in self.quit_round}
         known = {name: own for name, own in rows.items() if name in self.quit_round}
-        if new and self.losses:
-            raise DataError(
-                f"X has rows of the new {listed(list(new), 'task')}, and each task has its "
-                "objective: call add_task(..., objective=...) for each."
-            )
-        if new and isinstance(self.metric, str) and not is_known(self.metric):
-            raise DataError(
-                f"X has rows of the new {listed(list(new), 'task')}, and the model does not keep "
-                f"{self.metric!r}, a metric of the user's: call add_task(..., eval_metric=...) for "
-                "each."
-            )
-        for name in new:
-            check_new_name(name, self.tasks)
         if eval_set is not None and not known:
             raise DataError(
                 "eval_set has rows of known tasks, which find the number of new rounds, and X has "
                 "rows of new tasks alone: call add_task(..., eval_set=...) for each."
             )
-        for name, (table, *own) in new.items():
-            if not is_mapping(X):  # it may have columns that no task uses
-                new[name] = (self.common_columns.align(table), *own)
-        names = {name: _names_of(table) for name, (table, *_) in new.items()}
-        for name, (table, *own) in new.items():  # before any training
-            of_task = (table.native, *own)
-            try:
-                checked_rows(self, name, of_task, names[name], params, None, n_threads, seed)
-            except DataError as error:
-                raise DataError(f"Rows of the new task {name!r}: {error}") from None
+        if not is_mapping(X):  # it may have columns that no task uses
+            new = {name: (self.common_columns.align(own[0]), *own[1:]) for name, own in new.items()}
+        self._check_new_tasks(new, params, n_threads, seed)
         parts: dict[str, Any] = {}
         if known:
             parts = updated_parts(
@@ -457,13 +437,41 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
                 labels,
                 weight=own_weight,
                 base_margin=margin,
-                feature_names=names[name],
+                feature_names=_names_of(table),
                 params=params,
                 validation_fraction=validation_fraction,
                 n_threads=n_threads,
                 seed=seed,
             )
         return model
+
+    def _check_new_tasks(
+        self,
+        new: Mapping[TaskName, RowsOfTask],
+        params: Mapping[str, Any] | None,
+        n_threads: int | None,
+        seed: int,
+    ) -> None:
+        """Raise an error where rows of new tasks, or their absent arguments, do not fit."""
+        if new and self.losses:
+            raise DataError(
+                f"X has rows of the new {listed(list(new), 'task')}, and each task has its "
+                "objective: call add_task(..., objective=...) for each."
+            )
+        if new and isinstance(self.metric, str) and not is_known(self.metric):
+            raise DataError(
+                f"X has rows of the new {listed(list(new), 'task')}, and the model does not keep "
+                f"{self.metric!r}, a metric of the user's: call add_task(..., eval_metric=...) for "
+                "each."
+            )
+        for name in new:
+            check_new_name(name, self.tasks)
+        for name, (table, *own) in new.items():
+            rows, names = (table.native, *own), _names_of(table)
+            try:
+                checked_rows(self, name, rows, names, params, None, n_threads, seed)
+            except DataError as error:
+                raise DataError(f"Rows of the new task {name!r}: {error}") from None
 
     def _eval_rows(
         self, eval_set: Sequence[Any], known: Mapping[TaskName, Any]

@@ -34,7 +34,7 @@ from mtboost.model.stages.settings import Settings
 from mtboost.trees.library_parameters import Params
 from mtboost.trees.nesting import Nesting
 from mtboost.trees.pooled_leaves import PooledTrees
-from mtboost.trees.pooling import PoolingOption
+from mtboost.trees.pooling import Pooling, PoolingOption, check_levels, check_pooling
 from mtboost.trees.task_values import TaskValues
 from mtboost.trees.tree_options import TreeOptions
 
@@ -73,14 +73,16 @@ def updated_parts(
     `rows` and `eval_rows` are those of known tasks.
     """
     rounds = check_count("rounds", rounds, low=1)
+    own_pooling = check_pooling(pooling)
     if not model.params and not params:
         raise UnsupportedError(
             "The model comes from a file of an early version of mtboost, which does not hold the "
             "parameters of training: pass them as params."
         )
     data = _from_margins(model, rows)
+    check_levels(own_pooling, data.tasks)
     n_threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
-    settings = _settings(model, data, rounds, params, pooling, n_threads, seed)
+    settings = _settings(model, data, rounds, params, own_pooling, n_threads, seed)
     classes = labels_are_classes(_objective(model, data), data.tasks)
     train: Dataset
     valid: Dataset | None
@@ -122,7 +124,7 @@ def _settings(
     data: Dataset,
     rounds: int,
     params: Params | None,
-    pooling: PoolingOption,
+    pooling: Pooling,
     n_threads: int,
     seed: int,
 ) -> Settings:

@@ -10,7 +10,7 @@ import pytest
 import xgboost
 
 import mtboost
-from mtboost.errors import DataError, UnsupportedError
+from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model import updating
 
 FIXED = {
@@ -198,15 +198,21 @@ def test_a_new_task_follows_the_updated_common_model_with_corrections(library, t
     check_boosters_and_files(model, library, tmp_path / "as it was")
 
 
-@pytest.mark.parametrize("labels", [7.0, -1.0])
-def test_labels_of_new_tasks_are_checked_before_training(library, labels, monkeypatch):
+def test_labels_of_new_tasks_are_checked_before_training(library, monkeypatch):
     objective = {"xgboost": "binary:logistic", "lightgbm": "binary"}[library.name]
     model = fitted(library, y=Y > 0, objective=objective)
     monkeypatch.setattr(updating, "fit_common", lambda *_: pytest.fail("training has begun"))
     task = np.where(NEW_TASK == "c", "new", NEW_TASK)
-    y = np.where(task == "new", labels, NEW_Y > 0)
+    y = np.where(task == "new", 7.0, NEW_Y > 0)
     with pytest.raises(DataError, match=r"Rows of the new task 'new': binary.* labels"):
         model.update(NEW_X, y, task=task)
+
+
+@pytest.mark.parametrize("pooling", [-1, "much", (1.0, 2.0)])
+def test_pooling_is_checked_with_new_rows_of_one_task_too(library, pooling):
+    own = NEW_TASK == "a"
+    with pytest.raises((ParameterError, TypeError), match="pooling"):
+        fitted(library).update(NEW_X[own], NEW_Y[own], task=NEW_TASK[own], pooling=pooling)
 
 
 def test_validation_rows_of_known_tasks_beside_new_ones_alone_are_refused():
