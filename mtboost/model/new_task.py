@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import scipy.sparse
+
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import listed, refuse, shown
 from mtboost.base.dataset import Dataset, take_task_column
 from mtboost.base.tables import Columns, TaskColumn
@@ -140,6 +144,8 @@ def rows_of_new_task(
         raise DataError(
             f"task is {task!r}, but column {task_column!r} of X holds {found!r}: correct one."
         )
+    if feature_names is None:
+        feature_names = _names_by_position(stage, X)
     may_lack = bool(stage.optional_columns)
     parts: dict[str, Any] = {
         name: {task: value}
@@ -157,6 +163,20 @@ def rows_of_new_task(
     else:
         data.align_common(stage.columns)
     return data
+
+
+def _names_by_position(stage: CommonStage, X: Any) -> Sequence[str] | None:
+    """Return the names of an array's columns, which `predict` takes by position, too."""
+    columns = stage.columns
+    if columns.names is None or not (isinstance(X, np.ndarray | list) or scipy.sparse.issparse(X)):
+        return None
+    n_features = as_table(X).n_features
+    if n_features != columns.n:
+        raise DataError(
+            f"X has {n_features} columns without names, and the model was trained on {columns.n} "
+            f"named ones: pass a DataFrame, or feature_names=[...] with the name of each."
+        )
+    return columns.names
 
 
 def validation_rows_of_new_task(

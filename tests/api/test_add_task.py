@@ -6,6 +6,7 @@ import pandas as pd
 import polars
 import pyarrow
 import pytest
+import scipy.sparse
 
 import mtboost
 from mtboost.errors import DataError, ParameterError
@@ -385,3 +386,18 @@ def test_models_that_have_been_searched_share_more_unless_it_is_significant(libr
     alike = report.loc[[f"alike {seed}" for seed in range(5)]]
     assert (alike["quit_round"] == n_rounds).sum() >= 4  # 1 have their best round there
     assert report.loc["other", "specific_rounds"] > 0
+
+
+@pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csr_matrix, np.ndarray.tolist])
+def test_columns_of_an_array_are_found_by_position(library, make):
+    """As `predict` finds them."""
+    model = mtboost.fit(named(X), y, task=TASK, backend=library.name, **OPTIONS)
+    model.add_task("table", named(NEW), NEW_Y, eval_set=(named(VALID[0]), VALID[1]))
+    model.add_task("array", make(NEW), NEW_Y, eval_set=(make(VALID[0]), VALID[1]))
+    found = [model.predict(NEW, task=[task] * 150) for task in ("table", "array")]
+    np.testing.assert_allclose(*found, rtol=1e-6)
+    for rows in ((NEW[:, :3], NEW_Y), (NEW, NEW_Y, (VALID[0][:, :3], VALID[1]))):
+        few, labels, *valid = rows
+        options = {"eval_set": valid[0]} if valid else {}
+        with pytest.raises(DataError, match="3 columns without names.*feature_names"):
+            model.add_task("other", few, labels, **options)
