@@ -13,6 +13,9 @@ from mtboost.base.arrays import FloatArray, as_array
 from mtboost.base.checks import as_float, shown
 from mtboost.errors import DataError
 
+# What to do with labels that are texts.
+_ENCODE = "Encode classes as 0, 1, ..., or use an estimator, which does."
+
 
 def as_labels(
     y: Any,
@@ -207,12 +210,13 @@ def _as_floats(
                 array[index] = np.nan
                 continue
             if not isinstance(value, numbers.Real | decimal.Decimal):
-                found = shown(value)
-                raise DataError(f"{argument} is {found} at {_place(index)}: it must be a number.")
+                remedy = f" {_ENCODE}" if are_labels and isinstance(value, str) else ""
+                raise DataError(
+                    f"{argument} is {shown(value)} at {_place(index)}: it must be a number.{remedy}"
+                )
             array[index] = as_float(value)
     elif array.dtype.kind not in "biuf":
-        classes = "Encode classes as 0, 1, ..., or use an estimator, which does."
-        remedy = classes if are_labels else "Convert it, for example with astype(float)."
+        remedy = _ENCODE if are_labels else "Convert it, for example with astype(float)."
         if are_labels and array.dtype.names:
             remedy = (
                 "Of survival it is np.where(event, time, -time) for 'survival:cox', and two "

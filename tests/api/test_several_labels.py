@@ -251,6 +251,7 @@ def test_estimators_fit_and_score_several_labels():
     [
         ({"y": Y.assign(cost=np.nan)}, r"y has the label 'cost' that no row knows"),
         ({"y": Y.assign(cost=np.inf)}, r"y is inf at row 0, column 1"),
+        ({"y": Y.assign(cost="low")}, "y is 'low' at row 0, column 1: it must .* use an estimator"),
         ({"y": Y.set_axis(["a", "b", "a"], axis=1)}, "y has two columns 'a'"),
         ({"y": Y.set_axis(["a", 1, "b"], axis=1)}, "must be named by str, or all by int"),
         ({"y": Y[:10]}, r"y has shape \(10, 3\)"),
