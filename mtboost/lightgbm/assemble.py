@@ -31,7 +31,7 @@ from mtboost.lightgbm.tree import (
     with_gains,
     with_values,
 )
-from mtboost.trees.losses import TaskLoss
+from mtboost.trees.losses import TaskLoss, check_same_link
 from mtboost.trees.steps import StepTree
 
 
@@ -225,8 +225,8 @@ def combine(
     ParameterError
         The common model has fewer rounds.
     DataError
-        The two boosters have different numbers of outputs; only one of them has names; or the
-        categories of a feature differ.
+        The two boosters have objectives with different links, or different numbers of outputs; only
+        one of them has names; or the categories of a feature differ.
     UnsupportedError
         A booster has linear trees or is a random forest.
 
@@ -256,8 +256,14 @@ def combine(
     if specific is not None:
         check_type("specific", specific, lightgbm.Booster, "None or a lightgbm.Booster")
     n_rounds = check_count("n_common_rounds", n_common_rounds, high=common.current_iteration())
-    document = combined(read_document(common), specific, n_rounds, categories=categories)
-    return load_document(document)
+    first = read_document(common)
+    both = combined(first, specific, n_rounds, categories=categories)
+    if specific is not None:
+        boosters = (first, read_document(specific))
+        names = [(own.header.get("objective") or "").split()[:1] for own in boosters]
+        if all(names):  # that of a function is not written
+            check_same_link(*(name for (name,) in names))
+    return load_document(both)
 
 
 def combined(

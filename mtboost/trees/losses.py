@@ -162,6 +162,18 @@ def inverse_link(objective: object, margins: FloatArray, *, sigmoid: float = 1.0
     return margins
 
 
+def check_same_link(common: str, specific: str) -> None:
+    """Raise DataError unless margins of two objectives mean the same, so that they may be added."""
+    margins = np.array([[-1.0, 0.5]])
+    first, second = (inverse_link(own, margins) for own in (common, specific))
+    if not np.array_equal(first, second):
+        raise DataError(
+            f"The common model has the objective {common!r}, the specific one {specific!r}: their "
+            "margins have different units. Train both with the same objective; with a function as "
+            "the objective, name it in params too."
+        )
+
+
 def link(objective: object, means: FloatArray, *, sigmoid: float = 1.0) -> FloatArray:
     """Margins of means on the scale of the labels: the inverse of :func:`inverse_link`.
 

@@ -21,7 +21,7 @@ import xgboost
 from mtboost.base.checks import check_count, check_type
 from mtboost.errors import DataError, ModelFormatError, TrainingError
 from mtboost.trees.leaf_gains import Splits, gains_of_values
-from mtboost.trees.losses import TaskLoss
+from mtboost.trees.losses import TaskLoss, check_same_link
 from mtboost.trees.steps import StepTree
 from mtboost.xgboost.ubjson import decode, encode
 
@@ -395,8 +395,8 @@ def combine(
     Raises
     ------
     DataError
-        The two boosters have different numbers of outputs or ``num_parallel_tree``, or only one of
-        them has names.
+        The two boosters have objectives with different links, different numbers of outputs or
+        ``num_parallel_tree``, or only one of them has names.
     ModelFormatError
         A booster is not one of ``booster="gbtree"``.
 
@@ -425,8 +425,12 @@ def combine(
     if specific is not None:
         check_type("specific", specific, xgboost.Booster, "None or an xgboost.Booster")
     n_rounds = check_count("n_common_rounds", n_common_rounds, high=common.num_boosted_rounds())
+    first = read_document(common)
     second = None if specific is None else read_document(specific)
-    return load_document(combined(read_document(common), second, n_rounds))
+    both = combined(first, second, n_rounds)
+    if second is not None:
+        check_same_link(*(own["learner"]["objective"]["name"] for own in (first, second)))
+    return load_document(both)
 
 
 def combined(common: Document, specific: Document | None, n_common_rounds: int) -> Document:

@@ -134,6 +134,14 @@ def test_other_outputs_are_refused():
         combine(train(BINARY, X, Y), train(MULTICLASS, X, CLASSES), 1)
 
 
+def test_objectives_with_other_links_are_refused():
+    common = train(BINARY, X, Y)
+    with pytest.raises(DataError, match="objective 'binary', the specific one 'regression'"):
+        combine(common, train(REGRESSION, X, Y), 1)
+    huber = train({**REGRESSION, "objective": "huber"}, X, Y)
+    assert combine(train(REGRESSION, X, Y), huber, 1).num_trees() == 10
+
+
 def test_boosters_that_cannot_be_matched_are_refused():
     common = train(REGRESSION, X, Y)
     with pytest.raises(DataError, match="name both or neither"):

@@ -78,6 +78,17 @@ def test_rounds_that_are_not_there_are_refused(rounds):
         residual_margin(booster, xgboost.DMatrix(X), rounds, TASK)
 
 
+def test_objectives_with_other_links_are_refused():
+    matrix = xgboost.DMatrix(X, Y)
+    logistic, raw, squared = (
+        xgboost.train({"objective": name, "nthread": 1}, matrix, 3)
+        for name in ("binary:logistic", "binary:logitraw", "reg:squarederror")
+    )
+    with pytest.raises(DataError, match="'binary:logistic', the specific one 'reg:squarederror'"):
+        combine(logistic, squared, 1)
+    assert combine(logistic, raw, 1).num_boosted_rounds() == 4
+
+
 def test_what_is_no_booster_or_no_matrix_is_refused():
     matrix = xgboost.DMatrix(X, Y)
     booster = xgboost.train(BINARY, matrix, 3)
