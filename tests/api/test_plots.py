@@ -185,6 +185,8 @@ def test_named_tasks_are_drawn(three):
         plotting.plot_sharing(model, tasks=["d"])
     with pytest.raises(DataError, match="tasks is empty"):
         plotting.plot_sharing(model, tasks=[])
+    with pytest.raises(TypeError, match=r"tasks is 'a': pass a list of names, \['a'\]"):
+        plotting.plot_sharing(model, tasks="a")
 
 
 def test_an_estimator_is_plotted_as_its_model():

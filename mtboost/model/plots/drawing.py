@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.tasks import TaskName
-from mtboost.errors import DataError, MissingDependencyError
+from mtboost.errors import DataError, MissingDependencyError, ParameterTypeError
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -189,9 +189,11 @@ def chosen_tasks(
 
     Raises
     ------
-    DataError
-        A task is unknown.
+    DataError, ParameterTypeError
+        A task is unknown, or `tasks` is a name instead of names.
     """
+    if isinstance(tasks, str | int):
+        raise ParameterTypeError(f"tasks is {tasks!r}: pass a list of names, [{tasks!r}].")
     if tasks is None:
         largest = sorted(known, key=lambda task: -sizes[task])[:most]
         kept = set(largest)
