@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import as_array
-from mtboost.base.checks import listed
+from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.dataset import split_task_column
 from mtboost.base.labels import as_labels, as_nonnegative
 from mtboost.base.tasks import TaskName, TaskSet
@@ -173,6 +173,19 @@ def _partitions(values: _Collection) -> list[Any]:
     # Whole optimisation would read small files together, fewer of those of many columns: columns of
     # one table would then differ in partitions. This much of it still reads these columns alone.
     return list(values.simplify().to_delayed(optimize_graph=False))
+
+
+def check_has_columns(X: _Collection, columns: Mapping[str, object]) -> None:
+    """Raise DataError unless X has the columns that arguments name."""
+    if not isinstance(X, dask.dataframe.DataFrame):
+        return
+    names = list(map(str, X.columns))
+    for argument, name in columns.items():
+        if isinstance(name, str) and name not in names:
+            raise DataError(
+                f"{argument} is {name!r}, but X has no such column.{did_you_mean(name, names)} It "
+                f"has {listed(names, 'column')}."
+            )
 
 
 def check_no_text(X: _Collection, exempt: Collection[object], where: str = "") -> None:

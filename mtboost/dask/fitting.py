@@ -31,6 +31,7 @@ from mtboost.base.validation import parts_of_eval_set
 from mtboost.dask.chunks import (
     Chunk,
     Summary,
+    check_has_columns,
     check_no_text,
     delayed_chunks,
     joined,
@@ -266,6 +267,7 @@ def _delayed_rows(
     arguments: Arguments, column: str | int | None
 ) -> tuple[list[Any], list[Any] | None]:
     """Return the training rows and the user's validation rows, one delayed chunk a partition."""
+    check_has_columns(arguments.X, {"task": column, "time": arguments.time})
     check_no_text(arguments.X, {column, arguments.time})
     rows = {
         "y": arguments.y,

@@ -419,6 +419,13 @@ def test_what_was_found_is_trained_as_on_one_machine(
     np.testing.assert_allclose(*margins, rtol=1e-5, atol=1e-5)
 
 
+def test_a_column_of_tasks_that_is_missing_is_named_before_others(client):
+    frame = pd.DataFrame({"x": np.arange(20.0), "shop": ["a", "b"] * 10, "y": np.arange(20.0)})
+    frame = dd.from_pandas(frame, npartitions=2)
+    with pytest.raises(DataError, match=r"task is 'shops', but X has no.*Did you mean 'shop'"):
+        mtboost.dask.fit(client, frame[["x", "shop"]], frame["y"], task="shops")
+
+
 def test_all_rows_are_trained_on_with_more_rounds_than_the_sample_has_found(client, monkeypatch):
     plan, _, y, options = planned(False, "common")
     found = replace(plan, common_rounds=4, n_rows=0.8 * N_ROWS)
