@@ -66,7 +66,7 @@ def _of_xgboost(
     if json.loads(booster.save_config())["learner"]["learner_train_param"]["booster"] == "gblinear":
         raise UnsupportedError(f"{argument} is linear: its features have no gains.")
     importance = np.zeros(booster.num_features())
-    for tree in assemble.trees_of(assemble.read_document(booster)):
+    for tree in assemble.trees_to_read(booster):
         if "loss_changes" not in tree:
             raise UnsupportedError(
                 f"{argument} has vector trees, whose gains XGBoost {xgboost.__version__} does not "

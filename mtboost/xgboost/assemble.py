@@ -75,6 +75,13 @@ def read_document(booster: xgboost.Booster) -> Document:
     return frame
 
 
+def trees_to_read(booster: xgboost.Booster) -> list[Document]:
+    """Trees of a booster, also of ``booster="dart"``, the arrays of each as typed arrays."""
+    gradient_booster = decode(bytes(booster.save_raw("ubj")))["learner"]["gradient_booster"]
+    own = gradient_booster.get("gbtree", gradient_booster)  # dart has its trees there
+    return [*map(_with_types, own["model"]["trees"])]
+
+
 def newest_round(booster: xgboost.Booster) -> list[Document]:
     """Trees of the last round, the arrays of each as typed arrays."""
     n_rounds = booster.num_boosted_rounds()

@@ -129,6 +129,19 @@ def test_vector_trees_have_gains_from_xgboost_3_2_on(importance_type):
         assert set(np.argsort(found)[-2:]) == {0, 1}
 
 
+def test_gains_of_dart_are_those_of_xgboost():
+    """Which leaves the factors of dropped trees out, too."""
+    params = {"booster": "dart", "rate_drop": 0.5, "one_drop": 1, "nthread": 1}
+    matrix = xgboost.DMatrix(X, Y)
+    booster = xgboost.train(params, matrix, 5)
+    found = mtboost.feature_prior([booster])
+    gains = booster.get_score(importance_type="total_gain")
+    expected = np.array([gains.get(f"f{feature}", 0.0) for feature in range(X.shape[1])])
+    np.testing.assert_allclose(
+        np.asarray(found) / np.sum(found), expected / expected.sum(), rtol=1e-5
+    )
+
+
 def test_linear_boosters_are_refused():
     booster = xgboost.train({"booster": "gblinear", "verbosity": 0}, xgboost.DMatrix(X, Y), 2)
     with pytest.raises(UnsupportedError, match="is linear"):
