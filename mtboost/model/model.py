@@ -342,7 +342,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         task : array-like of shape (n_rows,), or str or int, optional
             Task of each row, or the column of `X` that holds it; by default as in training.
         weight : like `y`, optional
-            Row weights >= 0.
+            Row weights >= 0. The `task_weight` of :func:`mtboost.fit` is not kept, as rows of other
+            counts would need others: multiply it in.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
             Margin that each row starts from, if training had one.
         rounds : int, default=100
@@ -381,6 +382,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         Notes
         -----
         A model whose objective was a function is updated by the loss that `objective` names.
+        Specific models of new tasks do not draw features by the `feature_prior` of
+        :func:`mtboost.fit`, which is not kept: give it to :meth:`add_task`.
         The new trees follow the common ones. Tasks that use a part of these, or an average with an
         independent model, have the new trees in `specific`. Unknown tasks, and new tasks in `X`,
         have the new trees unless all known tasks are of this kind; a warning then says that they
@@ -534,7 +537,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         task : array-like of shape (n_rows,), or str or int, optional
             Task of each row, or the column of `X` that holds it; by default as in training.
         weight : like `y`, optional
-            Row weights >= 0.
+            Row weights >= 0, with `task_weight` multiplied in, as for :meth:`update`.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
             Margin that each row starts from, if training had one.
         shrink : float, default=1.0
