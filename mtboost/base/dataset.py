@@ -488,7 +488,7 @@ class Dataset:
             }
         return both
 
-    def with_base_margin(self, base_margin: npt.NDArray[np.floating[Any]]) -> Dataset:
+    def with_base_margin(self, base_margin: npt.NDArray[np.floating[Any]] | None) -> Dataset:
         """Return the same rows with other base margins."""
         other = copy(self)
         other.base_margin = base_margin

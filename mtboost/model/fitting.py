@@ -42,6 +42,7 @@ from mtboost.model.keywords import where_it_belongs
 from mtboost.model.making_settings import make_settings
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.named_objectives import check_n_classes
+from mtboost.model.own_units import warn_of_units, with_own_units
 from mtboost.model.problem import Problem, read_problem
 from mtboost.model.reports import validation_scores
 from mtboost.model.sharing.effort import Effort, EffortOption
@@ -128,13 +129,13 @@ def fit(
         The library's name of an objective (``"binary:logistic"`` of XGBoost is ``"binary"`` of
         LightGBM), or a function ``(margins, DMatrix or Dataset) -> gradient, hessian``. By default
         logistic loss where labels are two texts, or all 0 or 1 (False or True) and both occur;
-        softmax for more texts; else squared error. ``objective`` of the model and of its report
-        names it. Integers of more values are numbers, such as counts, marks or years: as class
-        numbers 0, 1, 2, ... they need ``"multi:softprob"`` (LightGBM: ``"multiclass"``), or
-        ``MultiTaskClassifier``. A
-        mapping names one for each task: squared error, logistic, Poisson, gamma and Tweedie losses
-        can be mixed (docs/mixed_tasks.md). With several labels a row it may name one for each
-        label, as may `eval_metric` and `task_weight`.
+        softmax for more texts; else squared error, of each task in its own unit where the labels of
+        some vary much less than those of others (docs/mixed_tasks.md). ``objective`` of the model
+        and of its report names it. Integers of more values are numbers, such as counts, marks or
+        years: as class numbers 0, 1, 2, ... they need ``"multi:softprob"`` (LightGBM:
+        ``"multiclass"``), or ``MultiTaskClassifier``. A mapping names one for each task: squared
+        error, logistic, Poisson, gamma and Tweedie losses can be mixed (docs/mixed_tasks.md). With
+        several labels a row it may name one for each label, as may `eval_metric` and `task_weight`.
     strategy : {"auto", "two-stage"}, optional
         ``"auto"``, the default, chooses on validation rows how much the tasks share
         (docs/strategies.md): whether the leaf values of the common model are pooled or partially
@@ -374,7 +375,9 @@ def fit(
     arguments = arguments.checked()
     problem = read_problem(arguments)
     if n_ensemble > 1:
-        return fit_ensemble(fit, arguments, problem.data.tasks)
+        own = replace(arguments, objective=problem.objective)
+        return fit_ensemble(fit, own, problem.data.tasks)
+    problem = with_own_units(problem, arguments)
     settings = _settings(problem, arguments)
     rows, folds = split_rows(settings, problem, arguments)
     check_later_rows(problem, arguments, folds)
@@ -411,6 +414,7 @@ def _train(settings: Settings, folds: Folds | None, data: Dataset, arguments: Ar
     for train in [train for train, _ in folds.pairs] if folds else [data]:
         check_training_rows(settings, train)
     warn_of_small_units(settings, Units.of(data.numbers(), data.weight))
+    warn_of_units(settings, data)
     callbacks = tuple(arguments.callbacks)
     if arguments.is_auto:
         assert folds is not None

@@ -179,8 +179,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             Useful with few rows, which do not show the important features, if the common model
             does.
         objective : callable or str, optional
-            The function that :func:`mtboost.fit` was given, if its objective was one. If tasks have
-            different objectives, the required objective of the new task.
+            The function that :func:`mtboost.fit` was given, if its objective was one. If each task
+            has an objective, that of the new task; by default theirs, if all have the same.
         eval_metric : str, Metric or scorer, optional
             The metric that :func:`mtboost.fit` was given, if it has no name that is known: a model
             keeps names alone. If tasks have different objectives, the metric of the new task, by

@@ -219,6 +219,8 @@ def objective_of_new_task(
         if given is not None and not callable(given):
             refuse("objective", given, "None or a function", kind=ParameterTypeError)
         return known if given is None else given
+    if given is None and len(set(known.values())) == 1:
+        given = next(iter(known.values()))
     if not isinstance(given, str):
         raise ParameterError(
             f"objective is {given!r}, but each task of this model has its own: name that of the "
@@ -233,7 +235,6 @@ def learn_task(
     train: Dataset,
     valid: Dataset | None,
     every: Dataset,
-    objective: Objective,
     signs: Sequence[int],
     *,
     is_auto: bool,
@@ -251,8 +252,6 @@ def learn_task(
         Settings of the specific model.
     train, valid, every : Dataset
         Rows of the new task alone: to train on, to validate on and those of the final model.
-    objective : str, dict of task name to str, or callable
-        As from :func:`objective_of_new_task`.
     signs : sequence of int
         Monotone constraints of the common model.
     is_auto : bool
@@ -264,7 +263,7 @@ def learn_task(
     task = train.tasks.names[0]
     settings = settings.on_rows(train)
     with openmp_threads(settings.n_threads):
-        trees = _trees_with(stage, settings, train, objective, signs, factor)
+        trees = _trees_with(stage, settings, train, signs, factor)
         common = follow_common(settings, trees, train, valid, stage.most_rounds)
         judges = valid if is_auto and settings.early_stopping_rounds is not None else None
         if judges is not None:
@@ -274,7 +273,7 @@ def learn_task(
             validated = _without_chance(settings, common, validated, train, judges)
         specific = validated
         if every is not train:
-            trees = _trees_with(stage, settings, every, objective, signs, factor)
+            trees = _trees_with(stage, settings, every, signs, factor)
             rounds = {task: validated[task].n_rounds}
             again, settings = replace(common, trees=trees), settings.on_rows(every)
             specific = fit_specific(settings, every, None, again, rounds)
@@ -337,16 +336,17 @@ def _trees_with(
     stage: CommonStage,
     settings: Settings,
     data: Dataset,
-    objective: Objective,
     signs: Sequence[int],
     factor: float,
 ) -> CommonTrees:
     """Return the common trees that know the task of these rows."""
-    trees, library, task = stage.trees, stage.backend, data.tasks.names[0]
+    trees, library, objectives = stage.trees, stage.backend, settings.on_rows(data).objectives
     knows_tasks = trees.pooled.has_values or trees.descriptors is not None
-    if not knows_tasks or not isinstance(objective, str):
+    if not knows_tasks or objectives.common_name is None:
         return trees
-    loss = library.loss(objective, library.loss_options(settings.params), stage.n_outputs)
+    options = library.loss_options(settings.params)
+    loss = library.loss(objectives.common_name, options, stage.n_outputs)
+    task, data = data.tasks.names[0], objectives.in_one_unit(data)
     linear = effects_of_new_task(trees, task, data, loss, stage.most_rounds, factor)
     return trees.learn_task(
         task,

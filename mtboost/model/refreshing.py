@@ -25,7 +25,11 @@ from mtboost.model.new_rows import as_dataset, check_known, rows_by_task
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.refreshed_effects import refreshed_effects
 from mtboost.model.sharing.towards_constant import factor_of_new_values
-from mtboost.model.stages.mixed_objective import gradient_function, start_margins
+from mtboost.model.stages.mixed_objective import (
+    gradient_function,
+    in_common_unit,
+    start_margins,
+)
 from mtboost.model.stages.working_model import WorkingModel
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
@@ -106,6 +110,10 @@ class _Refreshing:
         self._model, self._data, self._shrink, self._n_threads = model, data, shrink, n_threads
         self._backend: Backend = model._library
         self._labels = label_columns(data.labels())
+        #: In the unit of the common margin.
+        self._common_rows = (
+            in_common_unit(model.losses, data, self._backend) if model.losses else data
+        )
         self._weight = None if data.weight is None else data.weight.astype(np.float32)
 
     def parts(self) -> dict[str, Any]:
@@ -133,8 +141,8 @@ class _Refreshing:
         counts = self._counts()
         if n_linear:
             first = np.minimum(rounds, n_linear)
-            margins = trees.margins(data.common, codes, first, data.base_margin)
-            uses = rounds >= n_linear
+            margins = trees.margins(data.common, codes, first, self._common_rows.base_margin)
+            uses = (rounds >= n_linear) & self._has_one_loss
             factor = factor_of_new_values(model.shrinkage_factor)
             if uses.any():
                 start = self._start(document, codes)[uses, 0].astype(np.float64)
@@ -189,7 +197,7 @@ class _Refreshing:
         )
 
     def _working_model(self, margins: Float64Array, rows: Any) -> WorkingModel:
-        loss, labels = self._loss(None), self._labels[rows]
+        loss, labels = self._loss(None), label_columns(self._common_rows.labels())[rows]
         weight = None if self._weight is None else self._weight[rows]
         tasks = self._strata
         groups = row_groups(
@@ -269,12 +277,20 @@ class _Refreshing:
         """Tasks of the rows, which share no risk set in the common trees; None if all do."""
         return None if self._model._is_one_stratum else self._data.tasks
 
+    @property
+    def _has_one_loss(self) -> bool:
+        """Whether all rows have one loss in the common margin, which linear effects need."""
+        names = self._model.objective
+        return isinstance(names, str) or set(names.values()) == {self._backend.squared_error}
+
     def _loss(self, task: TaskName | None) -> Loss:
         """Return the loss of the common trees, or that of a task's own."""
         model, backend = self._model, self._backend
         params = model.params if task is None else model.specific_params.get(task, model.params)
         options = backend.loss_options(params)
-        return backend.loss(model._objective_of(task), options, model._stage.n_outputs)
+        known = model.losses and task is None
+        name = backend.squared_error if known else model._objective_of(task)
+        return backend.loss(name, options, model._stage.n_outputs)
 
     def _gradients(self) -> Gradients:
         """Gradients of all rows in the common margins."""

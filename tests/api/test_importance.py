@@ -141,6 +141,7 @@ def test_an_unknown_task_has_no_importance():
         model.contributions(NUMBERS, task=np.full(len(NUMBERS), 7))
 
 
+@pytest.mark.filterwarnings("ignore:The labels of some tasks vary much less")  # test_own_units.py
 def test_a_task_without_any_tree_has_no_importance():
     y = np.where(TASKS == 2, _rng.permutation(VALUES) * 100, VALUES)
     options = {"num_boost_round": 3, "specific_rounds": 0, "early_stopping_rounds": 1}

@@ -424,6 +424,7 @@ def test_a_replaced_task_keeps_its_objective(library):
     assert replaced.losses["visits"].objective == other["objective"]
 
 
+@pytest.mark.filterwarnings("ignore:The labels of some tasks vary much less")  # test_own_units.py
 def test_a_new_task_of_one_objective_cannot_have_another(library):
     model = mtboost.fit(X, LABELS, task=TASK, backend=library.name, **FAST)
     with pytest.raises(ParameterError, match="leave it out"):

@@ -361,8 +361,9 @@ def _may_split_tasks(settings: Settings, folds: Folds) -> bool:
 
 
 def _task_splits(settings: Settings, effort: Effort) -> Sequence[str]:
-    """Ways to split tasks; without descriptors where labels of tasks have different units."""
-    if isinstance(settings.objectives.names, str):
+    """Ways to split tasks; without descriptors where labels of tasks are of different kinds."""
+    objectives = settings.objectives
+    if objectives.common_name is not None or objectives.function is not None:
         return effort.task_splits
     return [each for each in effort.task_splits if "n_descriptors" not in _TASK_SPLITS[each]]
 

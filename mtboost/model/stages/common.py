@@ -112,8 +112,8 @@ def fit_common(
         losses = settings.objectives.losses_of(data.tasks.names)
         together = MeanWatch(quitting, data, valid, losses, rounds, to_beat)
         if linear is not None:
-            assert valid.base_margin is not None
-            margins = valid.base_margin
+            margins = settings.objectives.start_margins(valid)
+            assert margins is not None
             together.begin(
                 settings.evaluate(valid, margins[:, None]), settings.inverse_link(margins)
             )
@@ -183,30 +183,22 @@ def follow_common(
 
 
 def followed_margins(settings: Settings, common: CommonModel, data: Dataset) -> Margins:
-    """Return the margins of rows, each task following the common model up to its own round."""
-    trees, backend = common.trees, settings.backend
-    if settings.objectives.losses:
-        return _margins_by_objective(settings, common, data)
+    """Return the margins of rows, each task following the common model up to its own round.
+
+    In the unit of each row's task, up to rounding those of the task's booster.
+    """
+    trees, objectives = common.trees, settings.objectives
+    start = objectives.start_margins(data)
     if trees.are_same_for_all:
-        return backend.followed_margins(
-            trees.booster, data.common, data.base_margin, common.quit_round, data.tasks
+        margins = settings.backend.followed_margins(
+            trees.booster, data.common, start, common.quit_round, data.tasks
         )
-    rounds = np.array([common.quit_round[name] for name in data.tasks])[data.tasks.codes]
-    return trees.margins(data.common, _row_codes(trees, data), rounds, data.base_margin)
-
-
-def _margins_by_objective(settings: Settings, common: CommonModel, data: Dataset) -> Margins:
-    """The same in the unit of each task's own objective."""
-    trees, backend = common.trees, settings.backend
-    document = backend.document(trees.booster)
-    margins = np.empty((data.n_rows, 1), backend.margin_type)
-    for task in data.tasks:
-        rows = data.tasks.rows(task)
-        loss = settings.objectives.losses[task]
-        own = trees.document_of(task, document).own_rounds(common.quit_round[task], loss)
-        start = None if data.base_margin is None else data.base_margin[rows]
-        margins[rows, 0] = backend.predict_margin(own, data.common.take(rows), start)
-    return margins
+    else:
+        rounds = np.array([common.quit_round[name] for name in data.tasks])[data.tasks.codes]
+        margins = trees.margins(data.common, _row_codes(trees, data), rounds, start)
+    if not objectives.losses:
+        return margins
+    return objectives.own_margins(margins[:, 0], data)[:, None]
 
 
 def _train_common(
@@ -261,15 +253,20 @@ def _after_linear_effects(
     kind = _linear_kind(settings)
     if shared is not None and kind in shared.after_linear:
         return *shared.after_linear[kind], None
-    design = LinearDesign.of(settings, data)
-    alone = design.effects(settings, data)
-    before = data.with_base_margin(alone.margins_in(design.leaves, data))
+    objectives, own = settings.objectives, settings.objectives.in_one_unit(data)
+    design = LinearDesign.of(settings, own)
+    alone = design.effects(settings, own).margins_in(design.leaves, own)
+    before = data.with_base_margin(objectives.own_margins(alone, data))
+    before.y = own.labels()
     matrix = _common_matrix(settings, before, None)
-    linear = design.effects(settings, data, _learned_after(settings, before, matrix))
-    data = data.with_base_margin(linear.margins_in(design.leaves, data))
-    settings.backend.set_margin(matrix, settings.objectives.start_margins(data))
+    learned = _learned_after(settings, own.with_base_margin(alone), matrix)
+    linear = design.effects(settings, own, learned)
+    margins = linear.margins_in(design.leaves, own)
+    data = data.with_base_margin(objectives.own_margins(margins, data))
+    settings.backend.set_margin(matrix, objectives.start_margins(data))
     if valid is not None:
-        valid = valid.with_base_margin(linear.margins(valid))
+        margins = linear.margins(objectives.in_one_unit(valid))
+        valid = valid.with_base_margin(objectives.own_margins(margins, valid))
     if shared is not None:
         shared.after_linear[kind] = (linear, data, valid)
     return linear, data, valid, matrix
@@ -353,7 +350,8 @@ def _added_columns(settings: Settings, data: Dataset) -> AddedToCommon | None:
     n_descriptors = settings.options.n_descriptors
     if n_descriptors is not None:
         has_classes = is_multiclass(settings.params.get("objective"))
-        return AddedToCommon(data.tasks, describe_tasks(data, n_descriptors, has_classes))
+        described = settings.objectives.in_one_unit(data)
+        return AddedToCommon(data.tasks, describe_tasks(described, n_descriptors, has_classes))
     return None if settings.options.task_splits is None else AddedToCommon(data.tasks, None)
 
 

@@ -53,6 +53,7 @@ def with_levels(settings: Settings, data: Dataset, common: CommonModel) -> Commo
         The training rows.
     common : CommonModel
     """
+    data = settings.objectives.in_one_unit(data)
     trees, codes = common.trees, data.tasks.codes
     own = trees.codes_of(data.tasks.names)[codes]
     rounds = np.array([common.quit_round[name] for name in data.tasks])[codes]

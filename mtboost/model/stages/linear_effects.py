@@ -57,8 +57,8 @@ _MANY_COLUMNS = 500
 def why_no_linear_effects(settings: Settings, data: Dataset, linear: LinearOption) -> str:
     """Return why a common model of these rows cannot begin with such effects; empty if it can."""
     objectives, backend = settings.objectives, settings.backend
-    name = objectives.names if objectives.function is None else None
-    if not isinstance(name, str) or not (main_name(name) in backend.mixable or is_survival(name)):
+    name = objectives.common_name
+    if name is None or not (main_name(name) in backend.mixable or is_survival(name)):
         known = ", ".join(backend.mixable)
         return f"objective must be one of {known}, or of survival, for all tasks"
     if data.tasks.n_tasks < 2:
@@ -206,7 +206,7 @@ class LinearDesign:
         ----------
         settings : Settings
         data : Dataset
-            The training rows.
+            The training rows, in one unit.
         others : ndarray of float64, shape (n_rows,), optional
             What other terms of the model add to the margins of rows.
         """
@@ -292,7 +292,7 @@ def _effects(
 ) -> FoundEffects:
     """Return effects of training rows."""
     options = settings.backend.loss_options(settings.params)
-    objective = main_name(settings.objectives.names)
+    objective = main_name(settings.objectives.common_name)
     labels = label_columns(data.labels())
     weight = None if data.weight is None else np.ascontiguousarray(data.weight, np.float32)
     if data.base_margin is None:

@@ -203,11 +203,21 @@ def _dispersion(pairs: Float64Array, weights: Float64Array) -> float:
 
 def start_margins(losses: Mapping[TaskName, TaskLoss], data: Dataset, backend: Backend) -> Margins:
     """Common margins that rows start from, shape (n_rows,)."""
-    units = _of_rows([losses[task].unit for task in data.tasks], data.tasks)
+    units = units_of_rows(losses, data.tasks)
     if data.base_margin is not None:
         return np.asarray(data.base_margin / units, backend.margin_type)
     starts = _of_rows([losses[task].start_margin for task in data.tasks], data.tasks)
     return np.asarray(starts / units, backend.margin_type)
+
+
+def in_common_unit(losses: Mapping[TaskName, TaskLoss], data: Dataset, backend: Backend) -> Dataset:
+    """Rows with labels and base margins in the unit of the common margin.
+
+    Losses that are squared errors then are so in this margin, with a dispersion of 1.
+    """
+    other = data.with_base_margin(start_margins(losses, data, backend))
+    other.y = data.labels() / units_of_rows(losses, data.tasks)
+    return other
 
 
 def gradient_function(
@@ -321,6 +331,11 @@ def _rows_by_objective(
     for name, loss in by_name.items():
         members = np.array([each.objective == name for each in losses])
         yield slice(None) if members.all() else np.flatnonzero(members[codes]), loss
+
+
+def units_of_rows(losses: Mapping[TaskName, TaskLoss], tasks: TaskSet) -> Float64Array:
+    """Unit of the task of each row."""
+    return _of_rows([losses[task].unit for task in tasks], tasks)
 
 
 def _of_rows(of_task: Any, tasks: TaskSet) -> Float64Array:

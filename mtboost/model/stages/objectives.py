@@ -15,9 +15,11 @@ from mtboost.base.tasks import TaskName
 from mtboost.metrics.metric import Metric, is_mean_of_rows
 from mtboost.model.stages.mixed_objective import (
     gradient_function,
+    in_common_unit,
     measure_losses,
     metric_by_task,
     start_margins,
+    units_of_rows,
 )
 from mtboost.model.stages.task_losses import TaskLosses, scale_of
 from mtboost.trees.backend import Backend, Margins
@@ -47,6 +49,10 @@ class Objectives(Protocol):
     @property
     def names(self) -> str | dict[TaskName, str]:
         """Name of the objective, or of each task's."""
+
+    @property
+    def common_name(self) -> str | None:
+        """Name of the loss that all rows have in the common margin, if they have one."""
 
     @property
     def metric_names(self) -> str | dict[TaskName, str]:
@@ -79,6 +85,15 @@ class Objectives(Protocol):
 
     def start_margins(self, data: Dataset) -> Margins | None:
         """Return the common margins that rows start from; None leaves them to the library."""
+
+    def in_one_unit(self, data: Dataset) -> Dataset:
+        """Return rows with labels and base margins in the unit of the common margin.
+
+        Of objectives that :attr:`common_name` has a name of.
+        """
+
+    def own_margins(self, margins: Margins, data: Dataset) -> Margins:
+        """Return common margins of rows in the unit of each one's task."""
 
     def gradients(self, data: Dataset, n_threads: int) -> Callable[..., Any] | None:
         """Return the function of the common model's gradients, if the library has none."""
@@ -117,6 +132,10 @@ class OneObjective:
         return {}
 
     @property
+    def common_name(self) -> str | None:
+        return self.names if self.function is None else None
+
+    @property
     def metric_names(self) -> str:
         return self.metric.name
 
@@ -142,6 +161,12 @@ class OneObjective:
 
     def start_margins(self, data: Dataset) -> Margins | None:
         return data.base_margin
+
+    def in_one_unit(self, data: Dataset) -> Dataset:
+        return data
+
+    def own_margins(self, margins: Margins, data: Dataset) -> Margins:
+        return margins
 
     def gradients(self, data: Dataset, n_threads: int) -> Callable[..., Any] | None:
         return self.function
@@ -192,6 +217,11 @@ class ObjectiveByTask:
         return dict(self.by_task)
 
     @property
+    def common_name(self) -> str | None:
+        names = set(self.by_task.values())
+        return self.backend.squared_error if names == {self.backend.squared_error} else None
+
+    @property
     def metric_names(self) -> dict[TaskName, str]:
         return {task: metric.name for task, metric in self.metrics.items()}
 
@@ -236,6 +266,12 @@ class ObjectiveByTask:
     def start_margins(self, data: Dataset) -> Margins | None:
         return start_margins(self.losses, data, self.backend)
 
+    def in_one_unit(self, data: Dataset) -> Dataset:
+        return in_common_unit(self.losses, data, self.backend)
+
+    def own_margins(self, margins: Margins, data: Dataset) -> Margins:
+        return np.asarray(margins * units_of_rows(self.losses, data.tasks), margins.dtype)
+
     def gradients(self, data: Dataset, n_threads: int) -> Callable[..., Any]:
         return gradient_function(self.losses, data, self.backend, n_threads)
 
@@ -255,5 +291,5 @@ class ObjectiveByTask:
     def followed_response(
         self, predictions: npt.NDArray[np.floating], data: Dataset, params: Params
     ) -> npt.NDArray[np.floating]:
-        units = np.array([self.losses[task].unit for task in data.tasks])[data.tasks.codes]
-        return self.response(predictions * units, data.tasks.names, data.tasks.codes, params)
+        margins = predictions * units_of_rows(self.losses, data.tasks)
+        return self.response(margins, data.tasks.names, data.tasks.codes, params)

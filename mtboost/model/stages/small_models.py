@@ -17,6 +17,7 @@ from mtboost.base.checked_tables import as_table
 from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName
+from mtboost.metrics.scorers import is_known
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins, Rows
 from mtboost.trees.document import Unloaded
@@ -76,8 +77,10 @@ def fit_small_models(
         Whether the models continue no margins.
     """
     table, backend = data.only_table, settings.backend
-    if table is None or settings.objectives.losses or settings.objectives.function is not None:
+    of_all = _settings_of_all(settings, tasks)
+    if table is None or of_all is None:
         return {}
+    settings = of_all
     cells = backend.cells(table)
     valid_cells = None
     if valid is not None and valid.only_table is not None:
@@ -121,6 +124,17 @@ def fit_small_models(
         models = _train(trainer, rows, valid_rows, n_rounds[part], stopping, own_starts)
         found |= {tasks[place]: model for place, model in zip(part.tolist(), models, strict=False)}
     return found
+
+
+def _settings_of_all(settings: Settings, tasks: Sequence[TaskName]) -> Settings | None:
+    """Return settings that hold for the models of all these tasks, if there are any."""
+    if settings.objectives.common_name is None:
+        return None
+    names = settings.objectives.metric_names
+    if isinstance(names, str):
+        return settings
+    first, *others = {names[task] for task in tasks}
+    return settings.of_task(tasks[0]) if not others and is_known(first) else None
 
 
 def _train(

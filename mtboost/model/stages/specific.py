@@ -219,8 +219,10 @@ def _fit_small(
             continue
         most = np.array([n_rounds.get(task, settings.specific_rounds) for task in own])
         watched = () if is_fixed else (valid, continued.valid_margins)
+        has_start = bool(settings.objectives.losses)  # among the margins
         found = fit_small_models(
-            settings, data, continued.margins, own, most, *watched, are_alone=are_alone
+            *(settings, data, continued.margins, own, most, *watched),
+            are_alone=are_alone and not has_start,
         )
         for task, model in found.items():
             trees, left_start = model.trees, left_starts.get(task)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels of tasks in different units: each task is learned in its own."""
+
+import numpy as np
+import pytest
+
+import mtboost
+from mtboost.base.dataset import Dataset
+from mtboost.model.own_units import spread_of_units
+from mtboost.model.stages import specific
+
+TASKS = ("cents", "euros", "thousands")
+UNITS = {"cents": 100.0, "euros": 1.0, "thousands": 1e-3}
+STARTS = {"cents": 700.0, "euros": -2.0, "thousands": 0.05}
+BACKENDS = {"xgboost": "reg:squarederror", "lightgbm": "regression"}
+N_ROWS = 900
+
+
+def standard_rows(seed=0, n_rows=N_ROWS, tasks=TASKS):
+    """Columns, labels with mean 0 and variance 1 in each task, and tasks."""
+    rng = np.random.default_rng(seed)
+    X, task = rng.normal(size=(n_rows, 4)), np.resize(tasks, n_rows)
+    slope = np.array([tasks.index(name) for name in task])
+    y = np.tanh(2.0 * X[:, 0]) + (0.5 + 0.4 * slope) * X[:, 1] + 0.5 * rng.normal(size=n_rows)
+    for name in tasks:
+        own = task == name
+        y[own] = (y[own] - y[own].mean()) / y[own].std()
+    return X, y, task
+
+
+def in_units(y, task):
+    """The same labels in the unit of each row's task."""
+    unit, start = (np.array([of[name] for name in task]) for of in (UNITS, STARTS))
+    return start + unit * y
+
+
+def standardised(predictions, task):
+    unit, start = (np.array([of[name] for name in task]) for of in (UNITS, STARTS))
+    return (predictions - start) / unit
+
+
+def of_each_task(objective):
+    return dict.fromkeys(TASKS, objective)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_each_task_is_learned_in_its_own_unit(backend):
+    X, y, task = standard_rows()
+    new_X, new_y, new_task = standard_rows(seed=1)
+    options = {"task": task, "backend": backend, "effort": "fast", "num_boost_round": 100}
+    model = mtboost.fit(X, in_units(y, task), **options)
+    assert model.objective == of_each_task(BACKENDS[backend])
+    errors = standardised(model.predict(new_X, task=new_task), new_task) - new_y
+    assert all(np.mean(errors[new_task == name] ** 2) < 0.5 for name in TASKS)
+    with pytest.warns(UserWarning, match="Give each task its own, objective={task: "):
+        one = mtboost.fit(X, in_units(y, task), objective=BACKENDS[backend], **options)
+    assert one.objective == BACKENDS[backend]
+    errors = standardised(one.predict(new_X, task=new_task), new_task) - new_y
+    assert np.mean(errors[new_task == "thousands"] ** 2) > 1.0  # a constant has 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [
+        ({"linear_effects": True, "strategy": "two-stage"}, 1e-3),
+        ({"linear_effects": "intercepts", "pooling": 20.0, "strategy": "two-stage"}, 1e-3),
+        ({"pooling": 20.0, "strategy": "auto", "effort": "fast"}, 0.1),  # levels of the tasks
+    ],
+)
+def test_units_are_those_of_standardised_labels(backend, options, most):
+    """And the model changes as that of standardised labels does.
+
+    What "auto" chooses by the rows of folds, whose labels have not quite a variance of 1, may
+    differ a little.
+    """
+    X, y, task = standard_rows()
+    options = {**options, "backend": backend, "num_boost_round": 20, "task": task}
+    options["specific_rounds"] = 0
+    if options["strategy"] == "two-stage":
+        options |= {"split_score": "plain", "validation_fraction": 0}
+    own = mtboost.fit(X, in_units(y, task), objective=of_each_task(BACKENDS[backend]), **options)
+    one = mtboost.fit(X, y, objective=BACKENDS[backend], **options)
+    assert own.common_trees.n_linear == one.common_trees.n_linear
+    assert own.has_task_levels == one.has_task_levels
+
+    def assert_same(own, one, X, task):
+        found = standardised(own.predict(X, task=task), task)
+        assert np.abs(found - one.predict(X, task=task)).max() < most
+
+    assert_same(own, one, X, task)
+    new_X, new_y, new_task = standard_rows(seed=1)
+    assert_same(
+        own.refresh(new_X, in_units(new_y, new_task), task=new_task),
+        one.refresh(new_X, new_y, task=new_task),
+        new_X,
+        new_task,
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_new_task_has_effects_in_its_own_unit(backend):
+    X, y, task = standard_rows()
+    options = {"linear_effects": True, "pooling": 20.0, "strategy": "two-stage", "task": task}
+    options |= {"backend": backend, "num_boost_round": 20, "split_score": "plain"}
+    options |= {"specific_rounds": 0, "validation_fraction": 0}
+    own = mtboost.fit(X, in_units(y, task), objective=of_each_task(BACKENDS[backend]), **options)
+    one = mtboost.fit(X, y, objective=BACKENDS[backend], **options)
+    new_X, new_y, _ = standard_rows(seed=2, n_rows=120, tasks=("pounds",))
+    added = {"validation_fraction": 0, "specific_rounds": 0}
+    own.add_task("pounds", new_X, 50.0 + 7.0 * new_y, objective=BACKENDS[backend], **added)
+    one.add_task("pounds", new_X, new_y, **added)
+    assert own.losses["pounds"].unit == pytest.approx(7.0)
+    found = (own.predict({"pounds": new_X})["pounds"] - 50.0) / 7.0
+    np.testing.assert_allclose(found, one.predict({"pounds": new_X})["pounds"], atol=1e-3)
+    assert np.mean((found - new_y) ** 2) < 0.5
+
+
+@pytest.mark.parametrize("strategy", ["two-stage", "auto"])
+def test_small_models_are_those_of_the_library(monkeypatch, strategy):
+    X, y, task = standard_rows()
+    y = y + (task == "cents") * np.sign(X[:, 2])
+    options = {"task": task, "strategy": strategy, "num_boost_round": 20}
+    options |= {"objective": of_each_task("reg:squarederror")}
+    model = mtboost.fit(X, in_units(y, task), **options)
+    monkeypatch.setattr(specific, "fit_small_models", lambda *_, **__: {})
+    other = mtboost.fit(X, in_units(y, task), **options)
+    assert any(trees is not None for trees in model.specific.values())
+    assert model.quit_round == other.quit_round
+    np.testing.assert_array_equal(model.predict(X, task=task), other.predict(X, task=task))
+
+
+def test_linear_effects_of_different_kinds_stay_in_refresh():
+    X, y, task = standard_rows()
+    options = {"linear_effects": True, "strategy": "two-stage", "num_boost_round": 5}
+    labels = in_units(y, task)
+    model = mtboost.fit(X, labels, task=task, objective=of_each_task("reg:squarederror"), **options)
+    model.add_task("paid", X[:200], y[:200] > 0.0, objective="binary:logistic")
+    rows = {"cents": X[task == "cents"], "paid": X[:200]}
+    refreshed = model.refresh(rows, {"cents": labels[task == "cents"], "paid": y[:200] > 0.0})
+    n_linear = model.common_trees.n_linear
+    for before, after in zip(
+        model.common_trees.pooled.values[:n_linear],
+        refreshed.common_trees.pooled.values[:n_linear],
+        strict=True,
+    ):
+        np.testing.assert_array_equal(before.value, after.value)
+    assert np.isfinite(refreshed.predict(rows)["paid"]).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"strategy": "two-stage"},
+        {"n_ensemble": 2},
+        {"base_margin": np.zeros(N_ROWS)},
+        {"baselines": True},
+        {"eval_metric": ["mae", "rmse"]},
+        {"validation": "tasks"},
+        {"task_splits": "descriptors"},
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The labels of some tasks vary much less")
+def test_what_compares_tasks_keeps_one_objective(options):
+    X, y, task = standard_rows()
+    options = {"num_boost_round": 5, "effort": "fast", **options}
+    model = mtboost.fit(X, in_units(y, task), task=task, **options)
+    assert model.objective == "reg:squarederror"
+
+
+def test_tasks_of_one_unit_and_classes_keep_one_objective():
+    X, y, task = standard_rows()
+    options = {"task": task, "num_boost_round": 5, "effort": "fast"}
+    assert mtboost.fit(X, y, **options).objective == "reg:squarederror"
+    assert mtboost.fit(X, y > 0.0, **options).objective == "binary:logistic"
+
+
+def spread(y, task, **options):
+    return spread_of_units(Dataset(np.zeros((len(y), 1)), y, task=task, **options))
+
+
+def test_spread_is_that_of_the_units_without_what_chance_adds():
+    rng = np.random.default_rng(0)
+    units = np.exp(rng.normal(size=200))
+    task = np.repeat(np.arange(200), 10)
+    noise = rng.normal(size=2000)
+    assert spread(noise, task) < 0.15  # the logarithms of the estimates differ by .24
+    # 200 logarithms of variance 1: their standard deviation has one of .05.
+    assert spread(units[task] * noise, task) == pytest.approx(1.0, abs=0.2)
+    exact = np.tile([-1.0, 1.0], 1000)
+    assert spread(units[task] * exact, task) == pytest.approx(np.log(units).std(ddof=1))
+
+
+def test_spread_is_not_that_of_few_rows():
+    rng = np.random.default_rng(0)
+    task, y = np.repeat([0, 1, 2], [400, 400, 9]), rng.normal(size=809)
+    assert spread(np.where(task == 2, 100.0, 1.0) * y, task) < 0.1  # fewer than ten rows
+    assert spread(np.where(task == 2, 1.0, 100.0) * y, task) < 0.1
+    assert spread(np.where(task == 1, 100.0, 1.0) * y, task) > 3.0
+    weight = np.where((task == 1) & (np.arange(809) > 405), 0.0, 1.0)
+    assert spread(np.where(task == 1, 100.0, 1.0) * y, task, weight=weight) == 0.0
+    assert spread(np.where(task == 1, 0.0, y), task) == 0.0  # one task with different labels
+    assert spread(np.where(task == 1, 100.0, 1.0) * np.exp(2.0 * y), task) == 0.0  # heavy tails
