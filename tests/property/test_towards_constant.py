@@ -9,14 +9,14 @@ import pytest
 import mtboost
 from mtboost.datasets import make_task_family
 from mtboost.model.sharing import evidence
-from mtboost.model.sharing.towards_constant import MULTIPLES, garrote_factor
+from mtboost.model.sharing.towards_constant import garrote_factor
 
 FAST = {"effort": "fast", "n_threads": 1}
 
 
 def losses_of(y, margins, constant):
-    """Squared errors at each multiple."""
-    return np.array([(y - constant - each * (margins - constant)) ** 2 for each in MULTIPLES])
+    """Squared errors at a multiple."""
+    return lambda multiple: (y - constant - multiple * (margins - constant)) ** 2
 
 
 def test_factor_is_the_regression_coefficient_shrunk_by_its_standard_error():
@@ -31,9 +31,38 @@ def test_factor_is_the_regression_coefficient_shrunk_by_its_standard_error():
 
 
 def log_losses_of(y, margins, constant):
-    """Negative log-likelihoods of two classes at each multiple."""
-    own = constant + np.array(MULTIPLES)[:, None] * (margins - constant)
-    return np.logaddexp(0.0, own) - y * own
+    """Negative log-likelihoods of two classes at a multiple."""
+
+    def losses_at(multiple):
+        own = constant + multiple * (margins - constant)
+        return np.logaddexp(0.0, own) - y * own
+
+    return losses_at
+
+
+def test_true_probabilities_of_nearly_certain_classes_are_not_shrunk():
+    """The parabola through the losses of nothing, half and all of such margins has its least early.
+
+    The true probabilities have the least log loss of all multiples.
+    """
+    rng = np.random.default_rng(0)
+    margins = 8.0 * rng.normal(size=2000)
+    y = rng.random(2000) < 1.0 / (1.0 + np.exp(-margins))
+    losses = log_losses_of(y, margins, 0.0)
+    constant, half, model = (losses(each).sum() for each in (0.0, 0.5, 1.0))
+    least = (3.0 * constant - 4.0 * half + model) / (4.0 * (constant - 2.0 * half + model))
+    assert least < 0.9
+    assert garrote_factor(losses, np.ones(2000), None, True) == 1.0
+    groups = np.arange(2000) // 2
+    assert garrote_factor(losses, np.ones(2000), groups) == 1.0
+
+
+def test_overconfident_probabilities_of_nearly_certain_classes_are_shrunk():
+    rng = np.random.default_rng(1)
+    margins = 8.0 * rng.normal(size=2000)
+    y = rng.random(2000) < 1.0 / (1.0 + np.exp(-margins))
+    found = garrote_factor(log_losses_of(y, 2.0 * margins, 0.0), np.ones(2000), None, True)
+    assert 0.5 < found < 0.9
 
 
 def test_the_error_of_a_likelihood_is_at_most_that_of_its_curvature():
@@ -43,8 +72,9 @@ def test_the_error_of_a_likelihood_is_at_most_that_of_its_curvature():
     losses = log_losses_of(y, margins, -4.0)
     # Parabolas through the losses of each row: the slope at the model is that at 0 and a curvature.
     slope, curvature = [], []
-    for of_row in losses.T:
-        second, first, _ = np.polyfit(MULTIPLES, of_row, 2)
+    multiples = (0.0, 0.5, 1.0)
+    for of_row in np.array([losses(each) for each in multiples]).T:
+        second, first, _ = np.polyfit(multiples, of_row, 2)
         slope.append(first)
         curvature.append(2.0 * second)
     b = -(weights @ slope) / (weights @ curvature)
@@ -78,7 +108,9 @@ def test_rows_that_are_held_out_twice_count_once():
     margins = rng.normal(size=200)
     losses = losses_of(0.5 * margins + rng.normal(size=200), margins, 0.0)
     once = garrote_factor(losses, np.ones(200))
-    twice = garrote_factor(np.tile(losses, (1, 2)), np.full(400, 0.5), np.tile(np.arange(200), 2))
+    twice = garrote_factor(
+        lambda multiple: np.tile(losses(multiple), 2), np.full(400, 0.5), np.tile(np.arange(200), 2)
+    )
     assert 0.0 < once < 1.0
     assert twice == pytest.approx(once, rel=1e-9)
 
@@ -90,7 +122,7 @@ def test_certain_gains_are_kept_whole_and_losses_not_at_all():
     assert garrote_factor(losses_of(y, signal, 0.0), np.ones(2000)) == 1.0
     assert garrote_factor(losses_of(y, -signal, 0.0), np.ones(2000)) == 0.0
     assert garrote_factor(losses_of(y, 11.0 * signal, 0.0), np.ones(2000)) == 0.1
-    assert garrote_factor(np.ones((3, 5)), np.ones(5)) == 1.0  # losses that do not depend on it
+    assert garrote_factor(lambda _: np.ones(5), np.ones(5)) == 1.0  # the multiple does not matter
 
 
 def test_a_tenth_of_models_without_signal_is_kept():
@@ -112,7 +144,7 @@ def test_shrunk_margins_are_between_the_constant_and_the_model(monkeypatch, kind
     family = make_task_family(kind, n_tasks=4, n_rows=240, classification=classification, seed=4)
     X, y, task = family.in_one_table()
     margins = {}
-    for factor in MULTIPLES:
+    for factor in (0.0, 0.5, 1.0):
         monkeypatch.setattr(evidence, "garrote_factor", lambda *_, own=factor: own)
         model = mtboost.fit(X, y, task=task, validation_fraction=0.3, **FAST)
         margins[factor] = model.predict_margin(X, task=task)

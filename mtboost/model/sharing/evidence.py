@@ -28,7 +28,7 @@ from mtboost.model.sharing.common_by_fold import (
     row_losses,
 )
 from mtboost.model.sharing.curves import mean_curves, mean_histories
-from mtboost.model.sharing.towards_constant import MULTIPLES, garrote_factor
+from mtboost.model.sharing.towards_constant import garrote_factor
 from mtboost.model.stages.objectives import Objectives
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel
@@ -231,14 +231,13 @@ class Evidence:
         """
         if self._folds.valid_queries() is None and not self._settings.backend.fewest_rounds:
             margins, constant = self._margins_by(ways), self._constant
-            losses = [
-                row_losses(self._settings, self._folds, constant + multiple * (margins - constant))
-                for multiple in MULTIPLES
-            ]
+
+            def losses_at(multiple: float) -> Float64Array:
+                shrunk = constant + multiple * (margins - constant)
+                return row_losses(self._settings, self._folds, shrunk)
+
             is_likelihood = self._settings.objectives.metric_names in ("logloss", "mlogloss")
-            self.factor = garrote_factor(
-                np.array(losses), self._weights, self._groups, is_likelihood
-            )
+            self.factor = garrote_factor(losses_at, self._weights, self._groups, is_likelihood)
         return self.factor
 
     def histories(self, way: Sharing) -> dict[TaskName, Float64Array]:

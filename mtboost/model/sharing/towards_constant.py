@@ -11,13 +11,13 @@ square, for a model far ahead would have been chosen from other rows too, and is
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
 
-#: Multiples of the margins at which losses are computed.
-MULTIPLES = (0.0, 0.5, 1.0)
 #: Standard errors of the coefficient below which as little as possible of the model is kept. The
 #: best of m models without any signal is some sqrt(2 log m) ahead: 2.5 of 22 models, and more with
 #: their rounds.
@@ -28,10 +28,12 @@ LEAST = 0.1
 _POWER = 4
 #: A factor above it gains nothing that can be measured.
 _ALMOST_ONE = 0.95
+#: Standard errors that the held-out rows must lose by the factor, to do without.
+_TOO_SMALL = 2.0
 
 
 def garrote_factor(
-    losses: Float64Array,
+    losses_at: Callable[[float], Float64Array],
     weights: Float64Array,
     groups: npt.NDArray[np.int64] | None = None,
     is_likelihood: bool = False,
@@ -40,13 +42,14 @@ def garrote_factor(
 
     The coefficient b minimises the mean loss, and s is its standard error by sampling of rows. The
     loss of each row is taken for a parabola, as that of squared error is. 0 where b is certainly
-    negative.
+    negative. 1 where the held-out rows are certainly worse with the factor than without: a log loss
+    flattens where classes are nearly certain, and the parabola has its least too early.
 
     Parameters
     ----------
-    losses : ndarray of float64, shape (3, n_rows)
-        Loss of each held-out row where its margin is 0, ½ and 1 of the way from the constant to
-        the model's.
+    losses_at : function of a float, returns ndarray of float64, shape (n_rows,)
+        Loss of each held-out row where its margin is this multiple of the way from the constant, 0,
+        to the model's, 1.
     weights : ndarray of float64, shape (n_rows,)
     groups : ndarray of int64, shape (n_rows,), optional
         Rows with equal numbers count as one observation.
@@ -60,11 +63,11 @@ def garrote_factor(
     float
         1 where the losses do not tell.
     """
-    constant, half, model = losses
+    constant, half, model = map(losses_at, (0.0, 0.5, 1.0))
     slopes = 4.0 * half - model - 3.0 * constant
     curvatures = 4.0 * (constant - 2.0 * half + model)
     curvature = float(weights @ curvatures)
-    if not np.isfinite(losses).all() or curvature <= 0.0:
+    if not np.isfinite(curvatures).all() or curvature <= 0.0:
         return 1.0
     coefficient = -float(weights @ slopes) / curvature
     scores = weights * (slopes + coefficient * curvatures)
@@ -76,8 +79,24 @@ def garrote_factor(
     uncertain = _CERTAIN * np.sqrt(variance) / curvature
     if abs(coefficient) <= uncertain:
         return LEAST
-    factor = coefficient * (1.0 - (uncertain / coefficient) ** _POWER)
-    return max(LEAST, factor if factor < _ALMOST_ONE else 1.0) if coefficient > 0.0 else 0.0
+    if coefficient < 0.0:
+        return 0.0
+    factor = max(LEAST, float(coefficient * (1.0 - (uncertain / coefficient) ** _POWER)))
+    if factor >= _ALMOST_ONE or _is_certain(losses_at(factor) - model, weights, groups):
+        return 1.0
+    return factor
+
+
+def _is_certain(
+    gains: Float64Array, weights: npt.NDArray[np.floating], groups: npt.NDArray[np.int64] | None
+) -> bool:
+    """Whether the mean of the gains of rows is above 0 by enough standard errors."""
+    mean = np.average(gains, weights=weights)
+    deviations = weights * (gains - mean)
+    if groups is not None:
+        deviations = np.asarray(np.bincount(groups, deviations), np.float64)
+    error = np.sqrt((deviations**2).sum()) / weights.sum()
+    return bool(mean > _TOO_SMALL * error)
 
 
 def factor_of_new_values(factor: float | None) -> float:
