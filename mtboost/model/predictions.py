@@ -143,8 +143,8 @@ class FittedTasks(FittedParts):
         if self.losses and unknown_task == "common":
             raise ParameterError(
                 "unknown_task='common' needs one objective of all tasks; here each has its own, "
-                "and a start and a unit that an unknown task lacks: call add_task(), or predict "
-                "the rows as those of a known task."
+                "and a start and a unit that an unknown task lacks: call add_task(), predict the "
+                "rows as those of a known task, or fit with one objective= of all."
             )
 
     def _codes_of_labels(
