@@ -33,7 +33,7 @@ from mtboost.trees.losses import (
 )
 
 #: More different whole numbers are rarely classes.
-_MOST_CLASSES = 20
+MOST_CLASSES = 20
 #: Of a class on average.
 _LEAST_ROWS = 5
 
@@ -102,7 +102,7 @@ def objective_for(backend: Backend, labels: npt.NDArray[Any]) -> str:
     values = np.unique(labels)
     if np.array_equal(values, [0.0, 1.0]):
         return backend.binary
-    if len(values) <= min(_MOST_CLASSES, len(labels) / _LEAST_ROWS):
+    if len(values) <= min(MOST_CLASSES, len(labels) / _LEAST_ROWS):
         _warn_of_classes(backend, values)
     return backend.squared_error
 

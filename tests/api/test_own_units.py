@@ -59,6 +59,27 @@ def test_each_task_is_learned_in_its_own_unit(backend):
     assert np.mean(errors[new_task == "thousands"] ** 2) > 1.0  # a constant has 1
 
 
+@pytest.mark.filterwarnings("ignore:The labels of some tasks vary much less")
+def test_regressors_learn_units_unless_unknown_tasks_are_to_come():
+    X, y, task = standard_rows()
+    labels, options = in_units(y, task), {"n_estimators": 20, "effort": "fast", "random_state": 0}
+    regressor = mtboost.MultiTaskRegressor(**options).fit(X, labels, task=task)
+    model = mtboost.fit(X, labels, task=task, num_boost_round=20, effort="fast", seed=0)
+    assert regressor.model_.objective == of_each_task("reg:squarederror")
+    found = regressor.predict(X, task=task)
+    np.testing.assert_array_equal(found, model.predict(X, task=task))
+    tables = {name: X[task == name] for name in TASKS}
+    by_task = {name: labels[task == name] for name in TASKS}
+    regressor.fit(tables, by_task)
+    assert regressor.model_.objective == of_each_task("reg:squarederror")
+    one = mtboost.MultiTaskRegressor(unknown_task="common", **options).fit(X, labels, task=task)
+    assert one.model_.objective == "reg:squarederror"
+    assert np.isfinite(one.predict(X[:2], task=["dollars", "dollars"])).all()
+    classes = (y > 0.0) * np.array([UNITS[name] for name in task])
+    few = mtboost.MultiTaskRegressor(**options).fit(X, classes, task=task)
+    assert few.model_.objective == "reg:squarederror"
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("options", "most"),

@@ -338,7 +338,7 @@ class MultiTaskEstimator(SavedEstimator):
             X if table is None else table.native,
             y,
             task=self.task if task is None else task,
-            objective=objective,
+            objective=self._objective_given(objective, y),
             eval_set=eval_set,
             weight=sample_weight,
             base_margin=base_margin,
@@ -400,6 +400,10 @@ class MultiTaskEstimator(SavedEstimator):
     @abc.abstractmethod
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
         """The objective for these labels."""
+
+    def _objective_given(self, objective: Objective, y: Any) -> Objective | None:
+        """The objective that ``fit`` is given for encoded labels; None where it may choose."""
+        return objective
 
     def _encode(self, y: Any, argument: str = "y") -> Any:
         """Labels as the numbers that are trained on."""

@@ -15,9 +15,11 @@ from mtboost.base.frames import Output
 from mtboost.base.renamed import without_parameters
 from mtboost.base.several_labels import names_of_labels, values_and_known
 from mtboost.base.sklearn_input import r2
+from mtboost.base.task_tables import is_mapping
 from mtboost.errors import UnsupportedError
 from mtboost.estimators.multi_task.base import UNROUTED_OUTPUT, MultiTaskEstimator, Objective
 from mtboost.estimators.multi_task.classifier import MultiTaskClassifier
+from mtboost.model.named_objectives import MOST_CLASSES
 from mtboost.model.predictions import UnknownTask
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import is_survival
@@ -33,8 +35,10 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
     Parameters
     ----------
     objective : str or callable, optional
-        The library's name of an objective, by default squared error, or a function ``(margins,
-        DMatrix or Dataset) -> gradient, hessian``.
+        The library's name of an objective, or a function ``(margins, DMatrix or Dataset) ->
+        gradient, hessian``. By default squared error: of each task in its own unit where the labels
+        of some vary much less than those of others, unless ``unknown_task="common"``
+        (docs/mixed_tasks.md).
     validation_fraction : float in [0, 1) or "auto", default="auto"
         Fraction of the rows of each task that is held out, unless ``fit`` gets `eval_set`.
         ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 10,000 rows
@@ -269,3 +273,14 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
 
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
         return library.squared_error if self.objective is None else self.objective
+
+    def _objective_given(self, objective: Objective, y: Any) -> Objective | None:
+        """None, by which ``fit`` may learn each task in its unit, unless unknown ones are to come.
+
+        Nor where it could take the labels for classes.
+        """
+        if self.objective is not None or self.unknown_task != "error":
+            return objective
+        parts = [values_and_known(own) for own in (y.values() if is_mapping(y) else [y])]
+        n_values = max(len(np.unique(values[is_known])) for values, is_known in parts)
+        return None if n_values > MOST_CLASSES else objective
