@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mixed models of labels with two classes: how far their tasks differ."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import scipy.special
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mtboost.model.stages import working_model
-from mtboost.model.stages.working_model import WorkingModel
+from mtboost.model.stages.working_model import FoundEffects, WorkingModel
 from mtboost.trees.losses import label_columns, make_loss, row_groups
 from mtboost.trees.nesting import Nesting
 
@@ -112,14 +114,14 @@ def test_variances_are_those_by_which_rows_that_are_left_out_lose_least(
     n_tasks, n_decided = 12, 0
     for seed in range(4):
         z, y, task, _ = binary_rows(seed, n_tasks, 10, n_columns, spread, spread)
-        shared, by_task, _ = working(y).effects(z, task, Nesting.of(tuple(range(n_tasks))))
+        effects = working(y).effects(z, task, Nesting.of(tuple(range(n_tasks))))
         variances = found[-1].variances
         factor, closest = best_factor(z, y, task, n_tasks, variances)
         if closest < 0.1:  # a few approximations are not the mode itself
             continue
         n_decided += 1
         modes = {each: posterior_mode(z, y, task, n_tasks, variances, each) for each in FACTORS}
-        mine = np.vstack([shared, by_task - shared])
+        mine = np.vstack([effects.shared, effects.by_name - effects.shared])
         errors = {each: np.abs(mine - mode).max() for each, mode in modes.items()}
         assert min(errors, key=errors.get) == factor
         assert_allclose(mine, modes[factor], atol=0.02 + 0.02 * np.abs(modes[factor]).max())
@@ -139,8 +141,8 @@ def test_slopes_of_two_classes_are_shrunk_less(monkeypatch):
         own = []
         for factors in ((), working_model._FACTORS):
             monkeypatch.setattr(working_model, "_FACTORS", factors)
-            _, by_task, _ = working(y).effects(z, task, nesting)
-            own.append(excess_risk(by_task, new_z, new_task, effects))
+            found = working(y).effects(z, task, nesting)
+            own.append(excess_risk(found.by_name, new_z, new_task, effects))
         risks.append(own)
     before, after = np.mean(risks, axis=0)
     assert after < before
@@ -152,8 +154,9 @@ def test_other_losses_keep_their_variances(objective, monkeypatch):
     nesting = Nesting.of(tuple(range(30)))
     expected = working(y, objective).effects(z, task, nesting)
     monkeypatch.setattr(working_model, "_FACTORS", ())
-    for one, other in zip(working(y, objective).effects(z, task, nesting), expected, strict=True):
-        assert_array_equal(one, other)
+    found = working(y, objective).effects(z, task, nesting)
+    for each in fields(FoundEffects):
+        assert_array_equal(getattr(found, each.name), getattr(expected, each.name))
 
 
 def test_rows_without_weight_do_not_judge(monkeypatch):
@@ -165,10 +168,10 @@ def test_rows_without_weight_do_not_judge(monkeypatch):
     found = working(np.concatenate([y, others[1]]), weight=weight).effects(
         np.concatenate([z, others[0]]), np.concatenate([task, others[2]]), nesting
     )
-    assert_allclose(found[1], expected[1], rtol=1e-10)
+    assert_allclose(found.by_name, expected.by_name, rtol=1e-10)
     monkeypatch.setattr(working_model, "_FACTORS", ())
     plain = working(y).effects(z, task, nesting)
-    assert np.abs(plain[1] - expected[1]).max() > 0.01  # a factor was taken
+    assert np.abs(plain.by_name - expected.by_name).max() > 0.01  # a factor was taken
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3])
@@ -176,6 +179,6 @@ def test_tasks_of_hardly_any_rows(n_rows):
     for seed in range(5):
         z, y, task, _ = binary_rows(seed, 7, n_rows, 1)
         y[0], y[-1] = 0.0, 1.0
-        shared, by_task, _ = working(y).effects(z, task, Nesting.of(tuple(range(7))))
-        assert np.isfinite(by_task).all()
-        assert np.isfinite(shared).all()
+        found = working(y).effects(z, task, Nesting.of(tuple(range(7))))
+        assert np.isfinite(found.by_name).all()
+        assert np.isfinite(found.shared).all()
