@@ -456,10 +456,10 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         seed: int,
     ) -> None:
         """Raise an error where rows of new tasks, or their absent arguments, do not fit."""
-        if new and self.losses:
+        if new and isinstance(self.objective, dict) and len(set(self.objective.values())) > 1:
             raise DataError(
-                f"X has rows of the new {listed(list(new), 'task')}, and each task has its "
-                "objective: call add_task(..., objective=...) for each."
+                f"X has rows of the new {listed(list(new), 'task')}, and tasks have different "
+                "objectives: call add_task(..., objective=...) for each."
             )
         if new and isinstance(self.metric, str) and not is_known(self.metric):
             raise DataError(

@@ -92,6 +92,7 @@ def test_regressors_learn_units_unless_unknown_tasks_are_to_come():
 def test_units_are_those_of_standardised_labels(backend, options, most):
     """And the model changes as that of standardised labels does.
 
+    Two stages differ by the rounding of float32 margins alone, 1e-6 of 7 in each of 20 rounds.
     What "auto" chooses by the rows of folds, whose labels have not quite a variance of 1, may
     differ a little.
     """
@@ -149,6 +150,20 @@ def test_small_models_are_those_of_the_library(monkeypatch, strategy):
     assert any(trees is not None for trees in model.specific.values())
     assert model.quit_round == other.quit_round
     np.testing.assert_array_equal(model.predict(X, task=task), other.predict(X, task=task))
+
+
+def test_updates_train_new_tasks_with_the_objective_of_the_others():
+    X, y, task = standard_rows()
+    options = {"task": task, "effort": "fast", "num_boost_round": 50}
+    model = mtboost.fit(X, in_units(y, task), **options)
+    new_X, new_y, _ = standard_rows(seed=2, n_rows=300, tasks=("pounds",))
+    rows = {"cents": X[task == "cents"], "pounds": new_X}
+    labels = {"cents": in_units(y, task)[task == "cents"], "pounds": 50.0 + 7.0 * new_y}
+    updated = model.update(rows, labels)
+    assert updated.objective["pounds"] == "reg:squarederror"
+    assert updated.losses["pounds"].unit == pytest.approx(7.0, rel=0.01)
+    errors = (updated.predict({"pounds": new_X})["pounds"] - 50.0) / 7.0 - new_y
+    assert np.mean(errors**2) < 0.5  # a constant has 1
 
 
 def test_linear_effects_of_different_kinds_stay_in_refresh():
