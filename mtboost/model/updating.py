@@ -186,10 +186,9 @@ def _is_better(
     start = settings.objectives.start_margins(valid)
     after = trees.margins(valid.common, codes, np.full(valid.n_rows, n_rounds), start)
     assert start is not None
-    units = np.ones(valid.n_rows)
-    for task, loss in settings.objectives.losses.items():
-        units[valid.tasks.rows(task)] = loss.unit
-    before, after = (units[:, None] * own for own in (start.reshape(after.shape), after))
+    before, after = (
+        settings.objectives.own_margins(own, valid) for own in (start.reshape(after.shape), after)
+    )
     share_of = dict(zip(valid.tasks, shares.tolist(), strict=True))
     gain = variance = 0.0
     for task, own_gain, error in gains_by_task(settings, valid, before, after):

@@ -196,9 +196,7 @@ def followed_margins(settings: Settings, common: CommonModel, data: Dataset) -> 
     else:
         rounds = np.array([common.quit_round[name] for name in data.tasks])[data.tasks.codes]
         margins = trees.margins(data.common, _row_codes(trees, data), rounds, start)
-    if not objectives.losses:
-        return margins
-    return objectives.own_margins(margins[:, 0], data)[:, None]
+    return objectives.own_margins(margins, data)
 
 
 def _train_common(

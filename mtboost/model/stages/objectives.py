@@ -270,7 +270,8 @@ class ObjectiveByTask:
         return in_common_unit(self.losses, data, self.backend)
 
     def own_margins(self, margins: Margins, data: Dataset) -> Margins:
-        return np.asarray(margins * units_of_rows(self.losses, data.tasks), margins.dtype)
+        units = units_of_rows(self.losses, data.tasks)
+        return np.asarray((margins.T * units).T, margins.dtype)
 
     def gradients(self, data: Dataset, n_threads: int) -> Callable[..., Any]:
         return gradient_function(self.losses, data, self.backend, n_threads)
