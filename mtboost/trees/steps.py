@@ -146,11 +146,14 @@ def steps_of(column: npt.NDArray[Any], feature: int, most: int) -> StepTree | No
     Missing values go where the median is. `column` has the values as the library compares them, so
     that no two steps are one to it.
     """
-    known = column[np.isfinite(column)].astype(np.float64)
-    points = np.unique(known)
+    known = np.sort(column[np.isfinite(column)])
+    points = known[np.append(True, known[1:] != known[:-1])[: len(known)]]
     if len(points) > most:
-        places = (np.arange(most) + 0.5) / most
-        points = np.unique(np.quantile(known, places, method="lower"))
+        places = (np.arange(most) + 0.5) / most * (len(known) - 1)
+        points = np.unique(known[places.astype(np.int64)])
     if len(points) < 2:
         return None
-    return StepTree.empty(feature, points, int(np.abs(points - np.median(known)).argmin()))
+    points = points.astype(np.float64)
+    half = len(known) // 2
+    median = 0.5 * float(known[half]) + 0.5 * float(known[~half])
+    return StepTree.empty(feature, points, int(np.abs(points - median).argmin()))

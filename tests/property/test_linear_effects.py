@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear effects that differ between tasks: their trees, and models that begin with them."""
 
+import itertools
+
 import lightgbm
 import numpy as np
 import pytest
@@ -51,6 +53,24 @@ def test_rows_reach_the_leaf_of_the_nearest_point(backend, n_values):
     numbers = document.numbers_of_leaves(steps)
     assert steps.n_leaves == min(32, len(np.unique(column[~np.isnan(column)])))
     assert_array_equal(leaves, numbers[nearest_points(column, steps.points, steps.missing_leaf)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_points_are_all_values_or_their_quantiles(dtype):
+    rng = np.random.default_rng(0)
+    for n_rows, n_values in itertools.product([2, 3, 61, 600], [2, 9, 32, 33, 600]):
+        column = rng.exponential(size=n_values).astype(dtype)[rng.integers(0, n_values, n_rows)]
+        known, points = column.astype(np.float64), np.unique(column)
+        if len(points) < 2:
+            continue
+        if len(points) > 32:
+            points = np.unique(np.quantile(known, (np.arange(32) + 0.5) / 32, method="lower"))
+        with_missing = np.insert(
+            column, rng.integers(0, n_rows, 5), [np.nan, np.inf, -np.inf, np.nan, np.inf]
+        )
+        steps = steps_of(with_missing, 1, 32)
+        assert_array_equal(steps.points, points)
+        assert steps.missing_leaf == np.abs(points - np.median(known)).argmin()
 
 
 def test_a_column_with_one_value_has_no_steps():

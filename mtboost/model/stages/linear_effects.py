@@ -210,9 +210,9 @@ class LinearDesign:
         others : ndarray of float64, shape (n_rows,), optional
             What other terms of the model add to the margins of rows.
         """
-        z = np.empty((data.n_rows, len(self.steps) - 1))
-        for place, score in enumerate(self.scores[1:]):
-            z[:, place] = score[self.leaves[:, 1 + place]]
+        z = np.empty((data.n_rows, len(self.steps) - 1), order="F")
+        for column, score, reached in zip(z.T, self.scores[1:], self.leaves.T[1:], strict=True):
+            np.take(score, reached, out=column, mode="clip")  # "raise" would make a copy
         names = _names(data.tasks)
         with one_blas_thread() if z.shape[1] < _MANY_COLUMNS else nullcontext():
             found = _effects(settings, data, z, Nesting.of(names), others)
