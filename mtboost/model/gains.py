@@ -14,17 +14,23 @@ from mtboost.model.estimates import Rows, make_score
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins
 
+#: Of a bootstrap, for metrics whose error has no formula.
+_N_REPLICATES = 50
+
 
 def gains_by_task(
     settings: Settings, valid: Dataset, before: Margins, after: Margins
 ) -> Iterator[tuple[TaskName, float, float]]:
     """Yield each task with the gain of its metric and the standard error of that.
 
+    Of a single row, which has no standard error, it is the size of the gain.
+
     Parameters
     ----------
     settings : Settings
     valid : Dataset
-        Tasks whose rows have no weight are left out: their metric is undefined.
+        Tasks whose metric is undefined are left out: their rows have no weight or, with
+        ``survival:cox``, no event.
     before, after : ndarray of shape (n_rows, n_outputs)
         Margins in the unit of each task's objective.
     """
@@ -33,13 +39,17 @@ def gains_by_task(
         weight = None if valid.weight is None else valid.weight[rows].astype(np.float64)
         if weight is not None and not weight.any():
             continue
-        score, labels = make_score(own.metric, 2, 0), valid.labels()[rows].astype(np.float64)
+        score, labels = (
+            make_score(own.metric, _N_REPLICATES, 0),
+            valid.labels()[rows].astype(np.float64),
+        )
         first, last = (
             score.estimate(Rows(labels, _predicted(own, margins[rows]), weight))
             for margins in (before, after)
         )
-        gain = score.gain(last.value, first.value)
-        yield task, gain, float(np.nan_to_num(last.error_of_gain(first)))
+        gain, error = score.gain(last.value, first.value), last.error_of_gain(first)
+        if not np.isnan(gain):
+            yield task, gain, abs(gain) if np.isnan(error) else error
 
 
 def _predicted(settings: Settings, margins: Margins) -> npt.NDArray[np.float64]:

@@ -17,6 +17,8 @@ from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics import evaluate_by_task, evaluate_strata, get_metric
 from mtboost.metrics.survival import n_comparable_events
 from mtboost.metrics.task_rows import TaskRows
+from mtboost.model import updating
+from mtboost.model.gains import gains_by_task
 from mtboost.model.libraries import get_backend
 from mtboost.model.stages.mean_watch import MeanWatch
 from mtboost.trees.tree_options import TreeOptions
@@ -420,7 +422,7 @@ def test_a_file_keeps_the_model(tmp_path, objective):
 def test_update_goes_on_with_new_rows(objective):
     rows = np.arange(N_ROWS) < 600
     model = fit(rows, objective, pooling=5.0, split_score="plain")
-    model.update(X[TRAIN], labels_of(objective)[TRAIN], task=TASK[TRAIN])
+    model = model.update(X[TRAIN], labels_of(objective)[TRAIN], task=TASK[TRAIN])
     assert (concordance(model) > 0.65).all()
 
 
@@ -562,3 +564,25 @@ def test_censored_labels_are_not_drawn_beside_predictions(objective):
     for plot in (mtboost.plotting.plot_calibration, mtboost.plotting.plot_shrinkage):
         with pytest.raises(UnsupportedError, match="censored times"):
             plot(model, X, y, task=TASK)
+
+
+@pytest.mark.parametrize("n_censored", [0, 5])
+def test_new_rounds_are_judged_by_the_tasks_with_events(monkeypatch, n_censored):
+    found = []
+
+    def recorded(*arguments):
+        found.extend(gains_by_task(*arguments))
+        return found
+
+    monkeypatch.setattr(updating, "gains_by_task", recorded)
+    model = mtboost.fit(X, Y, task=TASK, objective="survival:cox", **QUICK)
+    changed = np.where(CODES == 0, -1.0, 1.0) * Y[::-1]
+    valid = X[TEST], np.r_[-np.abs(changed[TEST][:n_censored]), changed[TEST][n_censored:]]
+    task = np.r_[np.repeat("c", n_censored), np.where(TASK[TEST][n_censored:] == "a", "a", "b")]
+    updated = model.update(X[TRAIN], changed[TRAIN], task=TASK[TRAIN], eval_set=(*valid, task))
+    assert updated.quit_round["a"] > model.quit_round["a"]
+    assert [name for name, _, _ in found] == ["a", "b"]
+    table = updated.evaluate(*valid, task=task, metrics="cox-nloglik", against={"old": model})
+    expected = table["cox-nloglik gain over old se"]
+    for name, _, error in found:  # both of a bootstrap, of 50 and of 200 draws
+        assert error == pytest.approx(expected[name], rel=0.4)
