@@ -57,6 +57,33 @@ def test_the_error_of_a_searched_model_is_about_that_of_evaluate():
         assert found[task] == pytest.approx(expected[task], rel=0.2)
 
 
+def test_the_error_of_a_searched_ranking_is_that_of_its_queries():
+    (X, y, shop, _), (X_valid, y_valid, shop_valid, _) = TRAIN, VALID
+    grades, queries = np.clip(np.round(y) + 1, 0, 3), np.unique(shop, return_inverse=True)[1] * 100
+    queries += np.arange(len(y)) // 6 % 60
+    valid_queries = np.unique(shop_valid, return_inverse=True)[1] * 100 + np.arange(300) // 6
+    valid = X_valid, np.clip(np.round(y_valid) + 1, 0, 3), shop_valid
+    model = mtboost.fit(
+        *(X, grades),
+        task=shop,
+        qid=queries,
+        eval_set=(*valid, None, None, valid_queries),
+        objective="rank:ndcg",
+        eval_metric=["ndcg@3", "ndcg"],
+        effort="fast",
+        refit=False,
+    )
+    expected = model.evaluate(
+        *valid[:2], task=valid[2], qid=valid_queries, metrics=["ndcg@3", "ndcg"]
+    )
+    found = model.report()
+    for task in model.tasks:
+        for metric in ("ndcg@3", "ndcg"):
+            error = expected.loc[task, f"{metric} se"]
+            assert error > 0
+            assert found.loc[task, f"{metric} final se"] == pytest.approx(error, rel=0.2)
+
+
 @pytest.mark.parametrize("options", [TWO_STAGE, {"strategy": "auto", "effort": "fast"}], ids=str)
 def test_other_metrics_are_reported_and_change_nothing(options, tmp_path):
     def y_of(y):

@@ -279,11 +279,14 @@ class Evidence:
     def _rows(self, ways: Mapping[TaskName, Sharing]) -> Rows:
         """Return the validation rows with the predictions of each task under its way."""
         predictions = on_label_scale(self._settings, self._valid_tasks, self._shrunk_margins(ways))
+        weights, queries = self._weights, self._folds.valid_queries()
+        if queries is not None:  # the first row of each has the weight of the query
+            weights = weights[np.unique(queries, return_index=True)[1]][queries]
         return Rows(
             np.concatenate([valid.labels() for _, valid in self._folds.pairs]).astype(np.float64),
             np.asarray(predictions, np.float64),
-            self._weights,
-            queries=self._folds.valid_queries(),
+            weights,
+            queries=queries,
         )
 
     def _shrunk_margins(self, ways: Mapping[TaskName, Sharing]) -> npt.NDArray[Any]:
