@@ -34,9 +34,8 @@ from mtboost.model.sharing.search import search
 
 def test_settings_are_compared_in_large_steps_and_the_best_is_trained_in_small_ones(library):
     small = {**OPTIONS["params"], "learning_rate": 0.02}
-    model = fitted(
-        library, tasks_of(SAME), params=small, num_boost_round=200, early_stopping_rounds=5
-    )
+    options = {"num_boost_round": 200, "early_stopping_rounds": 5, "linear_effects": False}
+    model = fitted(library, tasks_of(SAME), params=small, **options)
     # 40 rounds in large steps; the losses of those are not told again.
     assert model.report()["quit_round"].max() > 40
     assert len(model.common_losses) <= 12
@@ -53,8 +52,8 @@ def test_more_rows_have_deeper_trees_unless_there_are_many_tasks():
 def test_deeper_trees_are_tried_where_the_deepest_are_best(library, monkeypatch):
     limit(monkeypatch, depths=(1, 2), n_tasks=2)
     data = tasks_of([wave, wave], n_each=1300)
-    params = {"params": {"learning_rate": 0.3}, "num_boost_round": 15}
-    names = fitted(library, data, **params).common_losses
+    options = {"params": {"learning_rate": 0.3}, "num_boost_round": 15, "linear_effects": False}
+    names = fitted(library, data, **options).common_losses
     depths = {part for name in names for part in name.split(", ") if part.startswith("depth ")}
     assert depths == {"depth 1", "depth 2", "depth 4", "depth 6", "depth 8"}
 
@@ -143,6 +142,7 @@ def test_an_unknown_effort_is_an_error(library):
 
 
 SHORT = {"params": {}, "num_boost_round": 10, "early_stopping_rounds": 3}
+EFFECTS = ["random intercepts", "linear effects"]
 
 
 def test_a_limit_that_leaves_nothing_out_is_the_balanced_search(library):
@@ -153,6 +153,10 @@ def test_a_limit_that_leaves_nothing_out_is_the_balanced_search(library):
     assert limited.report().equals(balanced.report())
     assert limited.report().attrs == balanced.report().attrs
     assert limited.report().attrs["left_out"] == []
+    for kind in EFFECTS:
+        own = [loss for name, loss in limited.common_losses.items() if name.startswith(kind)]
+        assert own
+        assert not np.isnan(own).any()
     X, _, task = data
     assert np.array_equal(limited.predict(X, task=task), balanced.predict(X, task=task))
 
@@ -163,7 +167,8 @@ def test_a_limit_that_is_over_leaves_one_common_model_and_says_so(library, tmp_p
     assert tried == ["depth 4, pooled, symmetric, random strength 1"]
     left_out = model.report().attrs["left_out"]
     assert {*tried, *left_out} == {*model.common_losses}
-    assert any("pooling" in name for name in left_out)
+    for kind in ("pooling", *EFFECTS):
+        assert any(kind in name for name in left_out)
     assert set(model.report()["sharing"]) <= {
         "common",
         "common + specific",
@@ -196,18 +201,6 @@ def test_a_limit_leaves_out_the_last_settings_by_the_time_of_the_first(library, 
     assert all(is_tried)
 
 
-def test_effects_of_tasks_are_among_what_was_tried_or_left_out(library):
-    data = tasks_of(SAME, n_each=60)
-    tried = fitted(library, data, **SHORT, effort="balanced").common_losses
-    limited = fitted(library, data, **SHORT, effort=1e-9)
-    for kind in ("random intercepts", "linear effects"):
-        own = {name: loss for name, loss in tried.items() if name.startswith(kind)}
-        assert own
-        assert not np.isnan([*own.values()]).any()
-        left_out = limited.report().attrs["left_out"]
-        assert any(name.startswith(kind) for name in left_out)
-
-
 def test_what_follows_counts_towards_the_limit(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(effort_module, "clock", lambda: now[0])
@@ -238,7 +231,7 @@ def test_few_rounds_compare_settings_and_do_not_limit_the_best(library, monkeypa
 
 
 def test_trees_see_a_part_of_the_rows_unless_the_user_says_how_many(library):
-    options = {**QUICK, "effort": "thorough"}
+    options = {**QUICK, "effort": "thorough", "linear_effects": False}
     losses = fitted(library, tasks_of(SAME), **options).common_losses
     assert "given size, pooled, 0.5 of the rows" in losses
     all_rows = {**OPTIONS["params"], **SAMPLING[library.name]}
@@ -247,7 +240,7 @@ def test_trees_see_a_part_of_the_rows_unless_the_user_says_how_many(library):
 
 
 def test_without_rounds_of_their_own_all_tasks_follow_the_common_model(library):
-    model = fitted(library, tasks_of(OUTLIER), specific_rounds=0)
+    model = fitted(library, tasks_of(OUTLIER), specific_rounds=0, linear_effects=False)
     assert set(model.report()["sharing"]) == {"common"}
 
 
@@ -255,7 +248,7 @@ def test_of_many_rows_a_part_is_compared(library, monkeypatch):
     data = tasks_of(OUTLIER)
     limit(monkeypatch, most_rows=300)
     monkeypatch.setattr("mtboost.model.sharing.search._SMALL_TASK", 100)
-    model = fitted(library, data)
+    model = fitted(library, data, linear_effects=False)
     assert model.report()["rows"].sum() == 720  # four fifths of 900
     pooled = fitted(library, data, strategy="two-stage", split_score="plain", specific_rounds=0)
     assert rmse(model, OUTLIER).mean() < rmse(pooled, OUTLIER).mean()
@@ -283,7 +276,7 @@ def test_of_many_small_tasks_whole_ones_are_compared(library, monkeypatch):
 
     monkeypatch.setattr("mtboost.model.sharing.planning.search", watched)
     limit(monkeypatch, most_rows=300)
-    model = fitted(library, tasks_of(UNRELATED))
+    model = fitted(library, tasks_of(UNRELATED), linear_effects=False)
     assert seen == [([120, 120], (0, 3))]
     assert model.report()["rmse common"].notna().sum() == 2
     # What two of the six tasks say holds for all.
@@ -303,7 +296,7 @@ def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
 def test_of_many_tasks_some_decide_for_all(library, monkeypatch):
     limit(monkeypatch, n_tasks=4)
     monkeypatch.setattr(planning, "_ROWS_OF_WAYS", 1)
-    report = fitted(library, tasks_of(UNRELATED, n_each=250)).report()
+    report = fitted(library, tasks_of(UNRELATED, n_each=250), linear_effects=False).report()
     # Two tasks are not evaluated separately and follow the others.
     assert report["rmse common"].notna().all()
     assert report["rmse independent"].notna().sum() == 4

@@ -285,7 +285,7 @@ def test_a_saved_model_is_the_same(library, tmp_path):
 
 
 def test_new_rows_and_new_tasks_are_learned(library):
-    model = fit(library, draw(0), validation_fraction="auto")
+    model = fit(library, draw(0))
     for other in (model.update(*draw(3)), model.refresh(*draw(3))):
         losses, before = losses_on(other, draw(4)), losses_on(model, draw(4))
         assert all(losses[task] < 1.1 * before[task] for task in losses)
@@ -320,14 +320,14 @@ def test_positive_rows_count_as_in_the_loss(library):
 
 def test_an_objective_of_each_task_is_searched_by_default(library):
     own = {task: library.own(name) for task, name in OBJECTIVE.items()}
-    options = {"effort": "fast", "num_boost_round": 20, "params": PARAMS, "n_threads": 1}
+    options = {"effort": "fast", "num_boost_round": 5, "params": PARAMS, "n_threads": 1}
     model = mtboost.fit(*draw(0), objective=own, backend=library.name, **options)
     assert model.common_losses
     assert isinstance(model.objective, dict)
 
 
 def test_tasks_are_not_described_by_labels_of_different_units(library):
-    model = fit(library, draw(0), effort="thorough", num_boost_round=5)
+    model = fit(library, draw(0), effort="thorough", num_boost_round=5, linear_effects=False)
     assert not any("descriptors" in choice for choice in model.common_losses)
     assert any("task splits" in choice for choice in model.common_losses)
 

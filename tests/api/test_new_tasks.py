@@ -12,6 +12,8 @@ from mtboost.errors import DataError, ParameterError
 from mtboost.model.sharing.search import part_of
 
 QUICK = {"effort": "fast", "num_boost_round": 10, "n_threads": 1, "params": {"learning_rate": 0.3}}
+# Linear effects and five splits take most of the time of such short searches.
+NO_LINEAR_EFFECTS, ONE_SPLIT = {"linear_effects": False}, {"validation_fraction": 0.25}
 
 
 def stores(n_stores=12, n_each=30, seed=0):
@@ -168,18 +170,18 @@ def test_intervals_of_known_tasks_are_those_of_their_rows():
     [
         {"backend": "lightgbm"},
         {"objective": "binary:logistic"},
-        {"objective": "multi:softprob", "params": {"num_class": 3}},
-        {"objective": "survival:cox"},
-        {"objective": "reg:quantileerror", "params": {"quantile_alpha": 0.7}},
-        {"objective": "rank:ndcg"},
-        {"calibrate": True, "objective": "binary:logistic"},
-        {"n_ensemble": 2, "task": np.repeat(np.arange(12), 30)},
-        {"baselines": True},
-        {"refit": False},
-        {"validation_fraction": 0.25},
-        {"weight": np.linspace(0.0, 1.0, 360)},
-        {"task_weight": "balanced"},
-        {"effort": 30.0},
+        {"objective": "multi:softprob", "params": {"num_class": 3}, **ONE_SPLIT},
+        {"objective": "survival:cox", **ONE_SPLIT},
+        {"objective": "reg:quantileerror", "params": {"quantile_alpha": 0.7}, **ONE_SPLIT},
+        {"objective": "rank:ndcg", **ONE_SPLIT},
+        {"calibrate": True, "objective": "binary:logistic", **NO_LINEAR_EFFECTS},
+        {"n_ensemble": 2, "task": np.repeat(np.arange(12), 30), **NO_LINEAR_EFFECTS},
+        {"baselines": True, **NO_LINEAR_EFFECTS},
+        {"refit": False, **NO_LINEAR_EFFECTS},
+        ONE_SPLIT,
+        {"weight": np.linspace(0.0, 1.0, 360), **ONE_SPLIT},
+        {"task_weight": "balanced", **NO_LINEAR_EFFECTS},
+        {"effort": 30.0, **NO_LINEAR_EFFECTS},
     ],
 )
 def test_other_arguments_of_fit(options):
@@ -268,7 +270,14 @@ def test_a_part_of_many_rows_has_rows_of_all_tasks():
 def test_trials_of_tune_may_be_judged_by_new_tasks():
     X, y, task = stores()
     found = mtboost.tune(
-        X, y, task=task, n_trials=2, validation="tasks", effort="fast", num_boost_round=10
+        X,
+        y,
+        task=task,
+        n_trials=2,
+        validation="tasks",
+        effort="fast",
+        num_boost_round=10,
+        **NO_LINEAR_EFFECTS,
     )
     assert not any("specific_params" in name for name in found.best_params)
     assert np.isfinite(found.best_score)

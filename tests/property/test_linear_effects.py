@@ -354,14 +354,6 @@ def test_intercepts_are_shrunk_by_the_noise_that_trees_leave(backend):
     assert error < 0.5 * (1 / 6 + 10 / 15)
 
 
-def test_auto_tries_random_intercepts():
-    X, y, task, _ = linear_rows(7, n_tasks=30, n_rows=12)
-    found = mtboost.fit(X, y, task=task, **QUICK).common_losses
-    assert any(name.startswith("random intercepts") for name in found)
-    none = mtboost.fit(X, y, task=task, linear_effects=False, **QUICK).common_losses
-    assert not any(name.startswith("random intercepts") for name in none)
-
-
 def test_a_new_store_has_the_intercept_of_its_region():
     rng = np.random.default_rng(13)
     task = np.repeat(np.arange(80), 12)
@@ -379,6 +371,7 @@ def test_a_new_store_has_the_intercept_of_its_region():
 
 QUICK = {
     **{"effort": "fast", "n_threads": 1, "num_boost_round": 15, "specific_rounds": 10},
+    "validation_fraction": 0.25,
     "params": {"learning_rate": 0.3, "max_depth": 3},
 }
 
@@ -395,6 +388,8 @@ def test_auto_finds_slopes_that_differ(backend):
         )
         errors.append(np.mean((model.predict(X, task=new_task) - expected) ** 2))
         assert (model.common_trees.n_linear > 0) == (linear_effects is None)
+        are_intercepts = [name.startswith("random intercepts") for name in model.common_losses]
+        assert any(are_intercepts) == (linear_effects is None)
     assert errors[0] < 0.5 * errors[1]
 
 
@@ -430,6 +425,7 @@ def test_trees_after_linear_effects_are_those_on_a_matrix_made_for_them(backend,
     X, y, task, _ = linear_rows(7, n_tasks=30, n_rows=12)
     y = y + 3.0 * (X[:, 0] > 0.5) * (X[:, 1] > 0.5)  # for the trees
     options = {"task": task, "backend": backend, "linear_effects": True, "num_boost_round": 5}
+    options["validation_fraction"] = 0.25
     model = mtboost.fit(X, y, **options)
     assert max(model.quit_round.values()) > model.common_trees.n_linear
     make, matrices = common._common_matrix, []

@@ -3,7 +3,7 @@
 
 Measured is what the allocator of the C library has handed out and not got back, of the main arena
 and of mapped blocks, in a separate process. Tables of a repetition take some 40 KiB, models some
-tens: what keeps any of them over 60 repetitions is far above the bound.
+tens: what keeps any of them over 40 repetitions is far above the bound.
 """
 
 import os
@@ -14,7 +14,7 @@ from processes import run_script
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the state of glibc's malloc")
 
-REPETITIONS = 60
+REPETITIONS = 40
 #: Bytes that a repetition may keep on average. Caches that grow seldom (Python's own arenas, tables
 #: of interned strings, LightGBM's configuration) come to some hundreds; a kept vector of one float
 #: per row would be 2400, so that of anything of the size of the rows two are noticed.
@@ -79,7 +79,7 @@ def in_use():
 
 name, repetitions = sys.argv[1], int(sys.argv[2])
 run = estimators if name == "estimators" else lambda: with_booster(name)
-for _ in range(20):
+for _ in range(15):
     run()
 before = in_use()
 for _ in range(repetitions):
