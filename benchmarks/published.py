@@ -20,6 +20,7 @@ from xml.sax.saxutils import escape
 
 import forest_tables
 import gain_tables
+import kind_tables
 import method_tables
 import numpy as np
 import output_tables
@@ -440,6 +441,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         *method_tables.TABLES,
         *forest_tables.TABLES,
         *gain_tables.TABLES,
+        *kind_tables.TABLES,
         *output_tables.TABLES,
         *split_tables.TABLES,
     )

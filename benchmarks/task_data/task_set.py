@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from task_methods.rows import Rows, SkippedError
+from task_methods.rows import Floats, Rows, SkippedError
 
 from task_data.scores import Judge, scores
 
@@ -39,6 +39,12 @@ def task_set(rows: Rows, seed: int, part: float = 1.0) -> TaskSet:
     return TaskSet(subsample(train, part, seed), lambda predict: scores(test, predict(test)))
 
 
+def units_of(rows: Rows) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of the labels of each task; of a constant label 1."""
+    parts = [rows.y[rows.task == task] for task in range(rows.n_tasks)]
+    return np.array([part.mean() for part in parts]), np.array([part.std() or 1 for part in parts])
+
+
 def subsample(train: Rows, part: float, seed: int) -> Rows:
     """A part of the training rows; skipped if it is too small to learn anything from."""
     if part * len(train.y) < MIN_ROWS * train.n_tasks and part < 1:
@@ -62,9 +68,7 @@ def _renumber(train: Rows, test: Rows) -> tuple[Rows, Rows]:
 
 def _standardise(train: Rows, test: Rows) -> tuple[Rows, Rows]:
     """Give every output mean 0 and deviation 1 on training rows: their units differ."""
-    parts = [train.y[train.task == task] for task in range(train.n_tasks)]
-    mean = np.array([part.mean() for part in parts])
-    deviation = np.array([part.std() or 1.0 for part in parts])
+    mean, deviation = units_of(train)
 
     def standardise(rows: Rows) -> Rows:
         return replace(rows, y=(rows.y - mean[rows.task]) / deviation[rows.task])

@@ -22,7 +22,7 @@ from mtboost.model.stages.settings import Settings
 
 #: Standard deviation between tasks of log(mean absolute deviation) from which on each is learned in
 #: its unit, or the user is warned: units typically differ by a factor of 2 or 4 from their mean.
-_OWN_SPREAD, _WARNED_SPREAD = math.log(2.0), math.log(4.0)
+OWN_SPREAD, _WARNED_SPREAD = math.log(2.0), math.log(4.0)
 #: Tasks with fewer rows do not say what their unit is.
 _LEAST_ROWS = 10
 #: Mean squared deviation, in squares of the mean deviation, above which it is that of a few rows:
@@ -50,7 +50,7 @@ def with_own_units(problem: Problem, arguments: Arguments) -> Problem:
         and arguments.validation in _KEEPING_TASKS
         and data.tasks.n_levels == 1
     )
-    if not may_have or problem.objective != squared_error or spread_of_units(data) < _OWN_SPREAD:
+    if not may_have or problem.objective != squared_error or spread_of_units(data) < OWN_SPREAD:
         return problem
     return replace(problem, objective=dict.fromkeys(data.tasks, squared_error))
 
