@@ -12,6 +12,7 @@ square, for a model far ahead would have been chosen from other rows too, and is
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,37 @@ LEAST = 0.1
 _POWER = 4
 #: A factor above it gains nothing that can be measured.
 _ALMOST_ONE = 0.95
-#: Standard errors that the held-out rows must lose by the factor, to do without.
-_TOO_SMALL = 2.0
+#: Multiples between which a parabola is fitted to a log loss again, how near its least must be to
+#: that of the parabola before, and how often it is sought.
+_WIDTH, _FAR, _TOLERANCE, _PASSES = 0.1, 1.5, 0.01, 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Parabolas:
+    """One through three losses of each row: slopes at the middle multiple, and curvatures."""
+
+    middle: float
+    slopes: Float64Array
+    curvatures: Float64Array
+
+    @classmethod
+    def around(
+        cls, losses_at: Callable[[float], Float64Array], middle: float, width: float
+    ) -> _Parabolas:
+        low, own, high = (losses_at(middle + step) for step in (-width, 0.0, width))
+        curvatures = (low - 2.0 * own + high) / width**2
+        return cls(middle, (high - low) / (2.0 * width), curvatures)
+
+    def least(self, weights: npt.NDArray[np.floating]) -> float | None:
+        """Return where their weighted sum has its least; None where it has none."""
+        curvature = float(weights @ self.curvatures)
+        if not np.isfinite(self.curvatures).all() or curvature <= 0.0:
+            return None
+        return self.middle - float(weights @ self.slopes) / curvature
+
+    def scores(self, multiple: float) -> Float64Array:
+        """Return the slopes of the rows at a multiple."""
+        return self.slopes + (multiple - self.middle) * self.curvatures
 
 
 def garrote_factor(
@@ -41,9 +71,9 @@ def garrote_factor(
     """Return what margins are to be multiplied by: b (1 - (3 s / b)⁴), from 0.1 to 1.
 
     The coefficient b minimises the mean loss, and s is its standard error by sampling of rows. The
-    loss of each row is taken for a parabola, as that of squared error is. 0 where b is certainly
-    negative. 1 where the held-out rows are certainly worse with the factor than without: a log loss
-    flattens where classes are nearly certain, and the parabola has its least too early.
+    loss of each row is taken for a parabola, as that of squared error is. A log loss flattens where
+    classes are nearly certain, and such a parabola has its least too early: of likelihoods it is
+    fitted again around the least of the one before. 0 where b is certainly negative.
 
     Parameters
     ----------
@@ -63,40 +93,31 @@ def garrote_factor(
     float
         1 where the losses do not tell.
     """
-    constant, half, model = map(losses_at, (0.0, 0.5, 1.0))
-    slopes = 4.0 * half - model - 3.0 * constant
-    curvatures = 4.0 * (constant - 2.0 * half + model)
-    curvature = float(weights @ curvatures)
-    if not np.isfinite(curvatures).all() or curvature <= 0.0:
+    parabolas = _Parabolas.around(losses_at, 0.5, 0.5)
+    coefficient = parabolas.least(weights)
+    for _ in range(_PASSES if is_likelihood else 0):
+        if coefficient is None or coefficient <= 0.0:
+            break
+        middle, before = float(np.clip(coefficient, _WIDTH, _FAR)), coefficient
+        parabolas = _Parabolas.around(losses_at, middle, _WIDTH)
+        coefficient = parabolas.least(weights)
+        if coefficient is not None and abs(coefficient - before) <= _TOLERANCE:
+            break
+    if coefficient is None:
         return 1.0
-    coefficient = -float(weights @ slopes) / curvature
-    scores = weights * (slopes + coefficient * curvatures)
+    scores = weights * parabolas.scores(coefficient)
     if groups is not None:
         scores = np.asarray(np.bincount(groups, scores), np.float64)
     variance = float((scores**2).sum())
     if is_likelihood and groups is None:
-        variance = min(variance, max(0.0, float(weights**2 @ curvatures)))
-    uncertain = _CERTAIN * np.sqrt(variance) / curvature
+        variance = min(variance, max(0.0, float(weights**2 @ parabolas.curvatures)))
+    uncertain = _CERTAIN * np.sqrt(variance) / float(weights @ parabolas.curvatures)
     if abs(coefficient) <= uncertain:
         return LEAST
     if coefficient < 0.0:
         return 0.0
     factor = max(LEAST, float(coefficient * (1.0 - (uncertain / coefficient) ** _POWER)))
-    if factor >= _ALMOST_ONE or _is_certain(losses_at(factor) - model, weights, groups):
-        return 1.0
-    return factor
-
-
-def _is_certain(
-    gains: Float64Array, weights: npt.NDArray[np.floating], groups: npt.NDArray[np.int64] | None
-) -> bool:
-    """Whether the mean of the gains of rows is above 0 by enough standard errors."""
-    mean = np.average(gains, weights=weights)
-    deviations = weights * (gains - mean)
-    if groups is not None:
-        deviations = np.asarray(np.bincount(groups, deviations), np.float64)
-    error = np.sqrt((deviations**2).sum()) / weights.sum()
-    return bool(mean > _TOO_SMALL * error)
+    return 1.0 if factor >= _ALMOST_ONE else factor
 
 
 def factor_of_new_values(factor: float | None) -> float:
