@@ -238,12 +238,12 @@ class _Scorer:
     def __call__(self, y: Any, prediction: Any, sample_weight: Any = None) -> float:
         options = {} if sample_weight is None else {"sample_weight": sample_weight}
         estimator = _estimator_of(prediction, self.are_classes)
-        with warnings.catch_warnings():  # of one class many a score is undefined
+        with warnings.catch_warnings():  # without rows of a class many a score is undefined
             warnings.filterwarnings("ignore", category=UndefinedMetricWarning)
             try:
                 return float(self.scorer(estimator, np.arange(len(y))[:, None], y, **options))
             except ValueError:
-                if self.are_classes and len(np.unique(y)) < 2:
+                if self.are_classes and len(np.unique(y)) < len(estimator.classes_):
                     return math.nan
                 raise
 

@@ -236,6 +236,27 @@ def test_classes_are_scored_by_their_probabilities(library):
     np.testing.assert_allclose(found["merror"], 1 - found["accuracy"])
 
 
+def test_a_scorer_is_undefined_for_a_task_that_lacks_a_class(library):
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(400, 2)), rng.choice(["a", "b"], 400)
+    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=400), [-0.7, 0.7])
+    y[(task == "b") & (y == 2)] = 1
+    objective = {"xgboost": "multi:softprob", "lightgbm": "multiclass"}[library.name]
+    options = {"strategy": "two-stage", "num_boost_round": 5, "backend": library.name}
+    options |= {"eval_metric": ["roc_auc_ovr", "mlogloss"], "params": {"num_class": 3}}
+    model = mtboost.fit(X, y, task=task, objective=objective, **options)
+    assert np.isnan(model.report()["roc_auc_ovr final"]).tolist() == [False, True]
+    y[task == "b"] = 0
+    y[np.flatnonzero(task == "b")[0]] = 1
+    y[np.flatnonzero(task == "b")[1]] = 2  # which some bootstrap samples lack
+    found = model.evaluate(X, y, task=task, metrics="roc_auc_ovr", n_bootstrap=20)
+    assert (found[["roc_auc_ovr", "roc_auc_ovr se"]] > 0).all(axis=None)
+    expected = sklearn.metrics.roc_auc_score(
+        y[task == "b"], model.predict_proba(X, task=task)[task == "b"], multi_class="ovr"
+    )
+    assert found.loc["b", "roc_auc_ovr"] == pytest.approx(expected)
+
+
 def test_misspelt_metrics_and_odd_models_are_named(model):
     X, y, task = table()
     with pytest.raises(ParameterError, match="'avergae_precision' is unknown.*average_precision"):
