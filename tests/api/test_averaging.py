@@ -29,6 +29,7 @@ VARIANTS = {
     "auto": {
         "strategy": "auto",
         "effort": "fast",
+        "validation_fraction": 0.25,
         "num_boost_round": 20,
         "params": {"learning_rate": 0.2},
     },

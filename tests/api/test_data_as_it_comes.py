@@ -56,6 +56,7 @@ def test_nullable_columns_are_numbers_with_missing_values():
     expected = mtboost.fit(numbers, y, **TWO_STAGE).predict(numbers)
     np.testing.assert_array_equal(mtboost.fit(nullable, y, **TWO_STAGE).predict(nullable), expected)
     searched = {"task": "shop", "effort": "fast", "num_boost_round": 20}  # linear effects, too
+    searched["validation_fraction"] = 0.25
     expected = mtboost.fit(numbers, y, **searched).predict(numbers)
     np.testing.assert_array_equal(mtboost.fit(nullable, y, **searched).predict(nullable), expected)
 

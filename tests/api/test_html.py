@@ -63,7 +63,8 @@ def test_each_task_has_a_row_with_what_it_uses(library):
 
 
 def test_what_tasks_share_is_shown_where_it_was_searched():
-    model = mtboost.fit(X, X[:, 0], task=np.arange(120) % 2, effort="fast", num_boost_round=20)
+    options = {"effort": "fast", "validation_fraction": 0.25, "num_boost_round": 20}
+    model = mtboost.fit(X, X[:, 0], task=np.arange(120) % 2, **options)
     head, *rows = Cells(model._repr_html_()).rows
     assert [row[head.index("sharing")] for row in rows] == model.report()["sharing"].tolist()
 

@@ -14,6 +14,7 @@ UNITS = {"cents": 100.0, "euros": 1.0, "thousands": 1e-3}
 STARTS = {"cents": 700.0, "euros": -2.0, "thousands": 0.05}
 BACKENDS = {"xgboost": "reg:squarederror", "lightgbm": "regression"}
 N_ROWS = 900
+FAST = {"effort": "fast", "validation_fraction": 0.25}
 
 
 def standard_rows(seed=0, n_rows=N_ROWS, tasks=TASKS):
@@ -47,7 +48,7 @@ def of_each_task(objective):
 def test_each_task_is_learned_in_its_own_unit(backend):
     X, y, task = standard_rows()
     new_X, new_y, new_task = standard_rows(seed=1)
-    options = {"task": task, "backend": backend, "effort": "fast", "num_boost_round": 100}
+    options = {"task": task, "backend": backend, **FAST, "num_boost_round": 100}
     model = mtboost.fit(X, in_units(y, task), **options)
     assert model.objective == of_each_task(BACKENDS[backend])
     errors = standardised(model.predict(new_X, task=new_task), new_task) - new_y
@@ -62,9 +63,9 @@ def test_each_task_is_learned_in_its_own_unit(backend):
 @pytest.mark.filterwarnings("ignore:The labels of some tasks vary much less")
 def test_regressors_learn_units_unless_unknown_tasks_are_to_come():
     X, y, task = standard_rows()
-    labels, options = in_units(y, task), {"n_estimators": 20, "effort": "fast", "random_state": 0}
+    labels, options = in_units(y, task), {"n_estimators": 20, "random_state": 0, **FAST}
     regressor = mtboost.MultiTaskRegressor(**options).fit(X, labels, task=task)
-    model = mtboost.fit(X, labels, task=task, num_boost_round=20, effort="fast", seed=0)
+    model = mtboost.fit(X, labels, task=task, num_boost_round=20, seed=0, **FAST)
     assert regressor.model_.objective == of_each_task("reg:squarederror")
     found = regressor.predict(X, task=task)
     np.testing.assert_array_equal(found, model.predict(X, task=task))
@@ -154,7 +155,7 @@ def test_small_models_are_those_of_the_library(monkeypatch, strategy):
 
 def test_updates_train_new_tasks_with_the_objective_of_the_others():
     X, y, task = standard_rows()
-    options = {"task": task, "effort": "fast", "num_boost_round": 50}
+    options = {"task": task, **FAST, "num_boost_round": 50}
     model = mtboost.fit(X, in_units(y, task), **options)
     new_X, new_y, _ = standard_rows(seed=2, n_rows=300, tasks=("pounds",))
     rows = {"cents": X[task == "cents"], "pounds": new_X}
@@ -199,14 +200,14 @@ def test_linear_effects_of_different_kinds_stay_in_refresh():
 @pytest.mark.filterwarnings("ignore:The labels of some tasks vary much less")
 def test_what_compares_tasks_keeps_one_objective(options):
     X, y, task = standard_rows()
-    options = {"num_boost_round": 5, "effort": "fast", **options}
+    options = {"num_boost_round": 5, **FAST, **options}
     model = mtboost.fit(X, in_units(y, task), task=task, **options)
     assert model.objective == "reg:squarederror"
 
 
 def test_tasks_of_one_unit_and_classes_keep_one_objective():
     X, y, task = standard_rows()
-    options = {"task": task, "num_boost_round": 5, "effort": "fast"}
+    options = {"task": task, "num_boost_round": 5, **FAST}
     assert mtboost.fit(X, y, **options).objective == "reg:squarederror"
     assert mtboost.fit(X, y > 0.0, **options).objective == "binary:logistic"
 

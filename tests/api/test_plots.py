@@ -20,6 +20,7 @@ matplotlib.use("agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 FAST = {"strategy": "two-stage", "num_boost_round": 8, "specific_rounds": 4}
+ONE_SPLIT = {"effort": "fast", "validation_fraction": 0.25}
 SEARCHED = {"effort": "fast", "num_boost_round": 8, "validation_fraction": 0.25}
 ODD = [
     "$x^2$",
@@ -68,7 +69,7 @@ def three():
 @pytest.fixture(scope="module")
 def searched():
     X, y, task = make(("a", "b", "c"))
-    return mtboost.fit(X, y, task=task, effort="fast", num_boost_round=20)
+    return mtboost.fit(X, y, task=task, num_boost_round=20, **ONE_SPLIT)
 
 
 def evaluated(model, X, y, task, **against):
@@ -314,7 +315,7 @@ def test_means_of_models_are_drawn():
     assert "rounds of the task alone, without the common model (3 tasks)" in texts(ax)
     assert "common rounds" not in texts(ax)
     X, y, task = make(("a", "b"))
-    model = mtboost.fit(X, y, task=task, effort="fast", num_boost_round=10, n_ensemble=2)
+    model = mtboost.fit(X, y, task=task, num_boost_round=10, n_ensemble=2, **ONE_SPLIT)
     assert len(plotting.plot_search(model).lines) == 1  # each model has another choice
 
 

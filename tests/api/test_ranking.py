@@ -239,7 +239,7 @@ def test_more_rounds_of_a_ranking_model_are_refused():
 
 def test_a_metric_of_the_user_is_reported():
     metric = Metric("top", lambda y, prediction: float(y[prediction.argmax()]), True)
-    model = fit(effort="fast", num_boost_round=20, eval_metric=metric)
+    model = fit(effort="fast", validation_fraction=0.25, num_boost_round=20, eval_metric=metric)
     assert model.metric == "top"
 
 

@@ -125,7 +125,8 @@ def page_of_fitted(fitted, tmp_path_factory):
 @pytest.fixture(scope="module")
 def searched():
     X, y, task = make()
-    return mtboost.fit(X, y, task=task, effort="fast", num_boost_round=20)
+    options = {"effort": "fast", "validation_fraction": 0.25, "num_boost_round": 20}
+    return mtboost.fit(X, y, task=task, **options)
 
 
 @pytest.fixture(scope="module")

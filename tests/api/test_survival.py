@@ -193,7 +193,8 @@ def test_changes_of_a_model_keep_its_stratum(of_one_stratum, change, tmp_path):
 
 
 def test_random_intercepts_which_strata_cancel_are_tried_in_one_stratum_only():
-    model = fit(strategy="auto", effort="fast", objective="survival:cox", num_boost_round=20)
+    options = {"strategy": "auto", "effort": "fast", "validation_fraction": 0.25}
+    model = fit(objective="survival:cox", num_boost_round=20, **options)
     tried = [choice for choice in model.common_losses if choice.startswith("random intercepts")]
     assert all("one stratum" in choice for choice in tried)
     assert tried  # the one with one stratum is a pooled one, which is always tried
@@ -225,7 +226,7 @@ def test_strata_help_where_baselines_differ():
 @pytest.mark.parametrize(
     "options",
     [
-        {"strategy": "auto", "effort": "fast"},
+        {"strategy": "auto", "effort": "fast", "validation_fraction": 0.25},
         {"pooling": 5.0, "split_score": "plain"},
         {"eval_metric": "concordance"},
         {"validation_fraction": 0, "split_score": "plain", "specific_rounds": 0},
