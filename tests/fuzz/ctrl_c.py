@@ -250,13 +250,13 @@ def _add_task() -> Run:
 
 
 _SEARCH = {"strategy": "auto", "effort": "fast", "num_boost_round": 2, "specific_rounds": 2}
-_SEARCH |= {"n_threads": 1}
+_SEARCH |= {"n_threads": 1, "validation_fraction": 0.2}
 _SPLITS = {"split_score": "plain", "task_splits": True, "pooling": "auto"}
 ENTRIES: dict[str, Callable[[], Run]] = {
     "fit-xgboost": lambda: _fit("xgboost"),
     "fit-auto-xgboost": lambda: _fit("xgboost", **_SEARCH),
     "fit-lightgbm": lambda: _fit("lightgbm"),
-    "fit-auto-lightgbm": lambda: _fit("lightgbm", validation_fraction=0.2, **_SEARCH),
+    "fit-auto-lightgbm": lambda: _fit("lightgbm", **_SEARCH),
     "fit-splits-pooling": lambda: _fit("xgboost", **_SPLITS),
     "train": _train,
     "TaskSplit-xgboost": _split_xgboost,
