@@ -85,7 +85,7 @@ def test_settings_behind_in_the_first_folds_are_left(library, tried):
 
 def test_a_thorough_search_trains_all_settings_in_all_folds(library, tried, monkeypatch):
     limit(monkeypatch, repeats=False, task_splits=(), subsamples=(0.7,), small_steps=False)
-    fitted(library, effort="thorough")
+    fitted(library, effort="thorough", linear_effects=False)
     assert all(len(each.common.models) == each.folds > 2 for each in tried)
     assert len(tried) > 1
 

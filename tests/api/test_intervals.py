@@ -73,7 +73,7 @@ def test_scores_of_rows_that_trees_know_by_heart_are_those_of_other_rows(library
 
 def test_intervals_change_no_prediction(library):
     X, _, task = table(seed=1)
-    searched = {"strategy": "auto", "effort": "fast", "num_boost_round": 5}
+    searched = {"strategy": "auto", "effort": "fast", "num_boost_round": 5, "linear_effects": False}
     for options in ({}, searched):
         plain = fitted(library, **options)
         found = fitted(library, intervals=True, **options)

@@ -30,6 +30,13 @@ VALUES = NUMBERS[:, 0] + TASKS * NUMBERS[:, 1] + _rng.normal(size=300)
 LARGE = 10**9  # cells of a table for which all cores are used
 
 
+@pytest.fixture
+def three_openmp_threads():
+    """Whatever the machine and OMP_NUM_THREADS are."""
+    with threadpoolctl.threadpool_limits(3, user_api="openmp"):
+        yield
+
+
 def openmp_limit():
     """Threads that an OpenMP loop of the calling thread would get."""
     return max(
@@ -59,6 +66,7 @@ def test_the_default_heeds_the_limits_of_openmp():
     assert done.stdout.strip() == "1"
 
 
+@pytest.mark.usefixtures("three_openmp_threads")
 def test_a_limit_ends_with_its_block_and_none_is_no_limit():
     before = openmp_limit()
     with openmp_threads(1):
@@ -105,6 +113,7 @@ def test_linear_effects_use_one_thread_of_linear_algebra(monkeypatch):
     assert set(map(frozenset, limits)) == {frozenset({1})}
 
 
+@pytest.mark.usefixtures("three_openmp_threads")
 @pytest.mark.parametrize(("n_threads", "is_small"), [(1, False), (2, False), (3, False), (3, True)])
 def test_both_stages_of_fit_keep_to_their_threads(library, n_threads, is_small, monkeypatch):
     if not is_small:
@@ -139,6 +148,7 @@ def test_the_core_predicts_few_rows_by_one_thread_and_many_by_all(monkeypatch):
     np.testing.assert_array_equal(many, np.tile(few, 100))
 
 
+@pytest.mark.usefixtures("three_openmp_threads")
 def test_the_library_predicts_few_rows_by_one_thread_and_many_by_all(monkeypatch):
     limits = []
 
