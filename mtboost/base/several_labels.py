@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,15 @@ def values_and_known(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         are_missing = (v is None or type(v).__name__ == "NAType" or v != v for v in values.flat)
         return values, ~np.fromiter(are_missing, bool, values.size).reshape(values.shape)
     return values, np.asarray(values == values)
+
+
+def known_labels(y: Any) -> npt.NDArray[Any]:
+    """Return the known labels, as an array of numbers or booleans if all of them are such."""
+    values, is_known = values_and_known(y)
+    known = values[is_known]
+    if known.dtype.kind == "O" and all(isinstance(own, Number | np.bool_) for own in known):
+        return np.array(known.tolist())
+    return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -246,6 +246,20 @@ def test_estimators_fit_and_score_several_labels():
     assert regressor.score(X, Y, sample_weight=np.ones(N)) == pytest.approx(r2.mean())
 
 
+@pytest.mark.parametrize("dtype", ["object", "boolean", "Int64"])
+def test_a_classifier_takes_labels_of_pandas_with_unknown_ones(dtype):
+    """``(Y > 0).where(Y.notna())`` is a table of objects: True, False and NaN."""
+    labels = (Y > 0).where(Y.notna()).astype("boolean").astype(dtype)
+    few = {"n_estimators": 8, "strategy": "two-stage", "random_state": 0}
+    expected = MultiTaskClassifier(**few).fit(X, (Y > 0).where(Y.notna()).astype(float))
+    MultiTaskClassifier(**few).fit(X, labels, eval_set=(X, labels))
+    found = MultiTaskClassifier(**few).fit(X, labels)
+    assert found.classes_.dtype == (np.int64 if dtype == "Int64" else np.bool_)
+    np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
+    is_right = found.predict(X) == (Y > 0).to_numpy()
+    assert found.score(X, labels) == pytest.approx(is_right[Y.notna()].mean())
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

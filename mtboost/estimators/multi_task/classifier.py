@@ -16,7 +16,7 @@ from mtboost.base.checks import check_choice
 from mtboost.base.class_weights import weights_of_classes, weights_with_classes
 from mtboost.base.frames import Output, like, predictions_as
 from mtboost.base.renamed import without_parameters
-from mtboost.base.several_labels import names_of_labels, values_and_known
+from mtboost.base.several_labels import known_labels, names_of_labels, values_and_known
 from mtboost.base.sklearn_input import accuracy, check_classes, class_codes
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.multi_task.base import (
@@ -400,8 +400,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
     def _learn_labels(self, y: Any, library: Backend) -> Objective:
         labels = np.concatenate(list(y.values())) if isinstance(y, Mapping) else y
         if names_of_labels(labels) is not None:
-            values, is_known = values_and_known(labels)
-            labels = values[is_known]
+            labels = known_labels(labels)
             if self.class_weight is not None:
                 raise ParameterError(
                     "class_weight is for one label a row: pass sample_weight of shape (n_rows, "
