@@ -73,7 +73,7 @@ def test_learning_rates_may_be_tiny_and_texts_but_not_zero(library):
 
 
 def test_a_noise_that_is_fixed_is_tried_beside_ordinary_trees(library):
-    _, names = tried(library, random_strength=0.5)
+    _, names = tried(library, random_strength=0.5, linear_effects=False)
     symmetric = [name for name in names if "symmetric" in name]
     assert symmetric
     assert all("random strength 0.5" in name for name in symmetric)
@@ -81,8 +81,9 @@ def test_a_noise_that_is_fixed_is_tried_beside_ordinary_trees(library):
 
 
 def test_a_split_score_that_is_fixed_is_used(library):
-    plain, expected = tried(library, tasks_of(UNRELATED), task_splits=False)
-    model, names = tried(library, tasks_of(UNRELATED), split_score="entropy")
+    few = {"linear_effects": False}
+    plain, expected = tried(library, tasks_of(UNRELATED), task_splits=False, **few)
+    model, names = tried(library, tasks_of(UNRELATED), split_score="entropy", **few)
     assert names == expected
     assert model.common_losses[names[0]] != plain.common_losses[names[0]]
 
@@ -105,6 +106,8 @@ def test_a_metric_that_is_no_mean_is_reported_and_does_not_decide(library, effor
     data = X, (y > np.median(y)).astype(float), task
     told = []
     options = {**QUICK, "effort": effort, "eval_set": (X[::3], data[1][::3], task[::3])}
+    if effort == "thorough":  # balanced searches try linear effects, too
+        options["linear_effects"] = False
     model = fitted(
         library, data, eval_metric="auc", on_round=lambda *own: told.append(own), **options
     )
@@ -159,7 +162,7 @@ def test_parameters_that_are_fixed_are_those_of_a_tasks_own_models_too(library, 
     monkeypatch.setattr(common_by_fold, "fit_specific", watched)
     penalty = {"xgboost": "reg_lambda", "lightgbm": "lambda_l2"}[library.name]
     params = {"learning_rate": 0.3, penalty: 2.0, **size, **SAMPLING[library.name]}
-    fitted(library, tasks_of(UNRELATED), **{**QUICK, "params": params})
+    fitted(library, tasks_of(UNRELATED), **{**QUICK, "params": params}, linear_effects=False)
     assert {(own["learning_rate"], own[penalty]) for own in seen} == {(0.3, 2.0)}
     assert (1 in {own["max_depth"] for own in seen}) == (not size)  # stumps
 
