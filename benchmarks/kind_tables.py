@@ -110,4 +110,4 @@ def _mean_ranks(values: pd.DataFrame) -> list[str]:
     return [f"{rank:.1f}" for rank in values.rank(axis=1).mean()]
 
 
-TABLES = (different_units, different_units_by_task)
+TABLES = (different_units, different_units_by_task, new_tasks, certain_classes)
