@@ -126,6 +126,10 @@ def check_classes(y: Any) -> None:
     except (TypeError, DataError):  # one is not greater or less than another, or of no type known
         labels = [] if issparse(y) else np.ravel(y).tolist()
         kinds = sorted({type(label).__name__ for label in labels})
+        if kinds in (["bool"], ["int"]):  # in an array of objects
+            raise DataError(
+                f"y has dtype object, and holds {kinds[0]}: convert it by y.astype({kinds[0]})."
+            ) from None
         if len(kinds) < 2 or not {"NoneType", "str"} & set(kinds):
             raise
         raise DataError(
