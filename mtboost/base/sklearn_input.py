@@ -128,7 +128,8 @@ def check_classes(y: Any) -> None:
         kinds = sorted({type(label).__name__ for label in labels})
         if kinds in (["bool"], ["int"]):  # in an array of objects
             raise DataError(
-                f"y has dtype object, and holds {kinds[0]}: convert it by y.astype({kinds[0]})."
+                f"Unknown label type: y has dtype object, and holds {kinds[0]}. Convert it by "
+                f"y.astype({kinds[0]})."
             ) from None
         if len(kinds) < 2 or not {"NoneType", "str"} & set(kinds):
             raise
