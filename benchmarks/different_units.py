@@ -49,7 +49,8 @@ from task_methods.rows import Floats
 
 import mtboost
 from mtboost.datasets import TaskFamily, make_task_family
-from mtboost.model.own_units import OWN_SPREAD, spread_of_units
+from mtboost.model.libraries import get_backend
+from mtboost.model.own_units import units_differ
 
 ROWS_OF_TASK, TEST_ROWS, MOST_ROWS = 100, 400, 1500
 KINDS = {8: ("x 1", "x 5", "noise x 5"), 30: ("x 2", "x 5", "noise x 5")}
@@ -157,7 +158,8 @@ def fit(train: Rows, seed: int, budget: Budget, **options: Any) -> Fitted:
 
 
 def one_squared_error(train: Rows, seed: int, budget: Budget) -> Fitted:
-    if spread_of_units(mtboost.Dataset(train.X, train.y, task=train.task)) < OWN_SPREAD:
+    data = mtboost.Dataset(train.X, train.y, task=train.task)
+    if not units_differ(data, get_backend("xgboost")):
         raise SkippedError("the same as fit")
     return fit(train, seed, budget, objective="reg:squarederror")
 

@@ -4,6 +4,10 @@
 The squared errors of a task whose labels vary little hardly count beside those of the others, and a
 leaf value that fits one task fits no other. Where units differ much, each task therefore is learned
 in its own: the objective, though the same for all, is given per task (stages/mixed_objective.py).
+
+Labels also vary more where their noise or their columns do. Then one function predicts all tasks as
+it is, where of different units it predicts each but for a factor: the slope of the labels on the
+predictions of a small model.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.dataset import Dataset
@@ -19,15 +24,23 @@ from mtboost.base.user_warnings import warn_user
 from mtboost.model.arguments import Arguments
 from mtboost.model.problem import Problem
 from mtboost.model.stages.settings import Settings
+from mtboost.trees.backend import Backend, Rows
 
-#: Standard deviation between tasks of log(mean absolute deviation) from which on each is learned in
-#: its unit, or the user is warned: units typically differ by a factor of 2 or 4 from their mean.
-OWN_SPREAD, _WARNED_SPREAD = math.log(2.0), math.log(4.0)
+#: Standard deviation between tasks of the logarithms of deviations, and of slopes, from which on
+#: each is learned in its unit, or the user is warned: units typically differ by a factor of 1.5 or
+#: 4 from their mean.
+OWN_SPREAD, _WARNED_SPREAD = math.log(1.5), math.log(4.0)
 #: Tasks with fewer rows do not say what their unit is.
 _LEAST_ROWS = 10
 #: Mean squared deviation, in squares of the mean deviation, above which it is that of a few rows:
 #: 1.6 of normal labels, 3 of lognormal ones with σ = 1, 5 with σ = 1.35.
 _HEAVY_TAILS = 5.0
+#: The small model: rounds, depth and learning rate, and the cells of the rows it is trained on.
+_N_ROUNDS, _DEPTH, _RATE, _MOST_CELLS, _FEW_ROWS = 60, 3, 0.1, 2_000_000, 2_000
+#: Standard errors by which a slope must be above 0 to have a logarithm.
+_N_ERRORS = 2.0
+#: Of log(slope), so that no task has all the weight.
+_LEAST_VARIANCE = 1e-4
 #: How rows are held out so that each task keeps some.
 _KEEPING_TASKS = ("random", "stratified", "last")
 
@@ -50,7 +63,11 @@ def with_own_units(problem: Problem, arguments: Arguments) -> Problem:
         and arguments.validation in _KEEPING_TASKS
         and data.tasks.n_levels == 1
     )
-    if not may_have or problem.objective != squared_error or spread_of_units(data) < OWN_SPREAD:
+    if (
+        not may_have
+        or problem.objective != squared_error
+        or not units_differ(data, problem.library)
+    ):
         return problem
     return replace(problem, objective=dict.fromkeys(data.tasks, squared_error))
 
@@ -58,12 +75,17 @@ def with_own_units(problem: Problem, arguments: Arguments) -> Problem:
 def warn_of_units(settings: Settings, data: Dataset) -> None:
     """Warn where the units of tasks differ much, and all have one squared error."""
     name = settings.backend.squared_error
-    if settings.objectives.names == name and spread_of_units(data) >= _WARNED_SPREAD:
+    if settings.objectives.names == name and units_differ(data, settings.backend, _WARNED_SPREAD):
         warn_user(
             "The labels of some tasks vary much less than those of others, and hardly count in one "
             f"squared error of all. Give each task its own, objective={{task: {name!r}, ...}}, or "
             "divide the labels of each by their standard deviation."
         )
+
+
+def units_differ(data: Dataset, library: Backend, least: float = OWN_SPREAD) -> bool:
+    """Return whether the labels of tasks, and the slopes that predict them, differ so much."""
+    return spread_of_units(data) >= least and spread_of_slopes(data, library) >= least
 
 
 def spread_of_units(data: Dataset) -> float:
@@ -90,3 +112,87 @@ def spread_of_units(data: Dataset) -> float:
     by_sampling = ((squares - 1.0) / counts[known]).mean()
     variance = np.log(first[known]).var(ddof=1) - by_sampling
     return math.sqrt(max(0.0, float(variance)))
+
+
+def spread_of_slopes(data: Dataset, library: Backend) -> float:
+    """Return the standard deviation between tasks of the logarithm of a slope.
+
+    It is that of the labels, without their means, on what a small model of all tasks predicts of
+    them that was trained on the other half of the rows: of labels as they are, or divided by their
+    standard deviation in each task, whichever spread is less. The first model knows little of tasks
+    other than those that vary most, the second little of one function for all.
+
+    0 unless two tasks of ten rows have slopes above 0 by two standard errors, and with the second
+    model half of these tasks.
+    """
+    used = np.arange(data.n_rows) if data.weight is None else np.flatnonzero(data.weight > 0)
+    rng = np.random.default_rng(0)
+    most = max(_FEW_ROWS, _MOST_CELLS // max(1, data.common.n_features))
+    if len(used) > most:
+        used = np.sort(rng.choice(used, most, replace=False))
+    data, order = data.take(used), rng.permutation(len(used))
+    codes, counts = data.tasks.codes, data.tasks.counts
+    labels = data.numbers().astype(np.float64)
+    labels -= (np.bincount(codes, labels) / counts)[codes]
+    deviations = np.sqrt(np.bincount(codes, labels**2) / counts)
+    deviations[deviations == 0.0] = 1.0
+    spreads = []
+    for divided, least_known in ((labels, 0.0), (labels / deviations[codes], 0.5)):
+        predictions = _predictions_of_halves(data, library, divided, order)
+        slopes, variances = _log_slopes(labels, predictions, codes, counts)
+        is_known = len(slopes) >= max(2.0, least_known * np.count_nonzero(counts >= _LEAST_ROWS))
+        spreads.append(_spread_between(slopes, variances) if is_known else 0.0)
+    return min(spreads)
+
+
+def _predictions_of_halves(
+    data: Dataset, library: Backend, labels: Float64Array, order: npt.NDArray[np.int64]
+) -> Float64Array:
+    """Return what a small model of the other half of the rows predicts of each."""
+    params = library.settings(library.squared_error, 1, 0)
+    params = {**(library.with_size(params, _DEPTH) or params), "learning_rate": _RATE}
+    predictions = np.empty(data.n_rows)
+    halves = np.sort(order[::2]), np.sort(order[1::2])
+    for train, others in (halves, halves[::-1]):
+        rows = Rows(data.common.take(train), labels[train])
+        matrix = library.matrix(rows, params, 1)
+        booster = library.train_plain(params, matrix, _N_ROUNDS, table=rows.table)
+        found = library.predict_margin(booster, data.common.take(others), None)
+        predictions[others] = found.reshape(-1)
+    return predictions
+
+
+def _log_slopes(
+    labels: Float64Array,
+    predictions: Float64Array,
+    codes: npt.NDArray[np.int32],
+    counts: npt.NDArray[np.int64],
+) -> tuple[Float64Array, Float64Array]:
+    """Return the logarithms of the slopes of tasks where they are known, and their variances.
+
+    Labels are those without the means of tasks.
+    """
+
+    def of_task(values: Float64Array) -> Float64Array:
+        return np.bincount(codes, values).astype(np.float64, copy=False)
+
+    predictions = predictions - (of_task(predictions) / counts)[codes]
+    squares = of_task(predictions**2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slopes = of_task(predictions * labels) / squares
+        errors = of_task((labels - slopes[codes] * predictions) ** 2) / (counts - 2.0)
+        variances = errors / squares / slopes**2  # of log(slope)
+    is_known = (counts >= _LEAST_ROWS) & (slopes > 0.0) & (variances < _N_ERRORS**-2)
+    return np.log(slopes[is_known]), np.maximum(variances[is_known], _LEAST_VARIANCE)
+
+
+def _spread_between(estimates: Float64Array, variances: Float64Array) -> float:
+    """Return the standard deviation between tasks, without what estimation adds to it.
+
+    DerSimonian and Laird, Meta-analysis in clinical trials, 1986.
+    """
+    weights = 1.0 / variances
+    total = weights.sum()
+    around = estimates - weights @ estimates / total
+    excess = weights @ around**2 - (len(estimates) - 1.0)
+    return math.sqrt(max(0.0, float(excess / (total - (weights**2).sum() / total))))

@@ -118,7 +118,7 @@ def test_a_scale_is_what_a_constant_loses():
     assert scale("cross_entropy", "logloss", shares) == pytest.approx(half)
     for metric in ("logloss", "error"):
         assert scale("binary:logistic", metric, (signs > 1).astype(float)) == 0.5
-    assert scale("reg:squarederror", "rmse", np.full(400, 7.0)) == 1.0  # a constant is right
+    assert scale("reg:squarederror", "rmse", np.full(400, np.float32(1.74))) == 0.0  # none is lost
 
 
 def test_a_model_is_judged_by_the_sum_of_scaled_losses(library):
@@ -341,3 +341,18 @@ def test_objectives_measure_the_rows_they_are_given(library):
     found = ObjectiveByTask(backend, own, metrics).with_means(data, {})
     assert found.scales["spend"] == pytest.approx(np.var(y["spend"]), rel=1e-5)
     assert found.scales["churn"] == 0.5
+
+
+@pytest.mark.parametrize("backend", ["xgboost", "lightgbm"])
+def test_a_task_whose_labels_are_alike_has_the_typical_unit(backend):
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(600, 3)), np.resize(["a", "b", "constant"], 600)
+    y = np.select([task == "a", task == "b"], [4.0 * X[:, 0], X[:, 0]], 0.0) + 1.74
+    objective = {"xgboost": "reg:squarederror", "lightgbm": "regression"}[backend]
+    options = {"task": task, "backend": backend, "effort": "fast", "num_boost_round": 60}
+    model = mtboost.fit(X, y, objective=dict.fromkeys(["a", "b", "constant"], objective), **options)
+    units = [model.losses[name].unit for name in ("a", "b", "constant")]
+    assert units[2] == pytest.approx(np.sqrt(units[0] * units[1]))
+    assert max(model.common_losses.values()) < 2.0  # a constant has 1: the third does not decide
+    errors = model.predict(X, task=task) - y
+    assert np.mean(errors[task == "a"] ** 2) < 1.6

@@ -6,7 +6,8 @@ import pytest
 
 import mtboost
 from mtboost.base.dataset import Dataset
-from mtboost.model.own_units import spread_of_units
+from mtboost.model.libraries import get_backend
+from mtboost.model.own_units import OWN_SPREAD, spread_of_slopes, spread_of_units
 from mtboost.model.stages import specific
 
 TASKS = ("cents", "euros", "thousands")
@@ -226,6 +227,51 @@ def test_spread_is_that_of_the_units_without_what_chance_adds():
     assert spread(units[task] * noise, task) == pytest.approx(1.0, abs=0.2)
     exact = np.tile([-1.0, 1.0], 1000)
     assert spread(units[task] * exact, task) == pytest.approx(np.log(units).std(ddof=1))
+
+
+# ---- why labels of tasks vary more ---------------------------------------------------------------
+
+
+def rows_of_tasks(n_tasks=12, n_rows=100):
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(n_tasks), n_rows)
+    X, noise = rng.normal(size=(len(task), 3)), rng.normal(size=len(task))
+    return X, task, np.tanh(2.0 * X[:, 0]) + X[:, 1], noise, np.exp(rng.normal(size=n_tasks))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_slopes_differ_with_units_but_not_with_noise(backend):
+    X, task, signal, noise, factor = rows_of_tasks()
+
+    def slopes(X, y):
+        return spread_of_slopes(Dataset(X, y, task=task), get_backend(backend))
+
+    def spread(y):
+        return spread_of_units(Dataset(X, y, task=task))
+
+    in_units = factor[task] * (3.0 + signal + 0.5 * noise)
+    assert slopes(X, in_units) == pytest.approx(np.log(factor).std(ddof=1), abs=0.2)
+    noisy = signal + factor[task] * 1.5 * noise
+    assert spread(noisy) > OWN_SPREAD
+    assert slopes(X, noisy) < OWN_SPREAD
+    # The tasks' columns vary as their labels do: one function predicts both.
+    wide = X * factor[task][:, None]
+    assert spread(wide[:, 0] + 0.1 * noise) > OWN_SPREAD
+    assert slopes(wide, wide[:, 0] + 0.1 * noise) < 0.2
+
+
+def test_slopes_of_what_no_column_predicts_are_unknown():
+    X, task, _, noise, factor = rows_of_tasks()
+    data = Dataset(X, factor[task] * noise, task=task)
+    assert spread_of_units(data) > OWN_SPREAD
+    assert spread_of_slopes(data, get_backend("xgboost")) == 0.0
+
+
+def test_tasks_that_differ_in_noise_have_one_squared_error():
+    X, task, signal, noise, factor = rows_of_tasks()
+    y = signal + factor[task] * 1.5 * noise
+    model = mtboost.fit(X, y, task=task, num_boost_round=20, **FAST)
+    assert model.objective == "reg:squarederror"
 
 
 def test_spread_is_not_that_of_few_rows():

@@ -231,12 +231,14 @@ class Evidence:
         """
         if self._folds.valid_queries() is None and not self._settings.backend.fewest_rounds:
             margins, constant = self._margins_by(ways), self._constant
+            scale = self._losses.scales.max()  # makes a log loss one of the labels' likelihood
 
             def losses_at(multiple: float) -> Float64Array:
                 shrunk = constant + multiple * (margins - constant)
-                return row_losses(self._settings, self._folds, shrunk)
+                return np.asarray(scale * row_losses(self._settings, self._folds, shrunk))
 
-            is_likelihood = self._settings.objectives.metric_names in ("logloss", "mlogloss")
+            is_likelihood = all(own.name in ("logloss", "mlogloss") for own in self._losses.kinds)
+            is_likelihood &= bool(self._losses.scales.min() == scale)
             self.factor = garrote_factor(losses_at, self._weights, self._groups, is_likelihood)
         return self.factor
 

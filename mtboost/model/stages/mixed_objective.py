@@ -149,10 +149,29 @@ def measure_losses(
     """
     options = backend.loss_options(params)
     unit = unit_of_classes(objectives, {}) if class_unit is None else class_unit
-    return {
+    losses = {
         task: _measure(objectives[task], options, unit, data, data.tasks.rows(task), backend)
         for task in data.tasks
     }
+    by_objective: dict[str, list[float]] = {}
+    for loss in losses.values():
+        by_objective.setdefault(loss.objective, []).append(loss.dispersion)
+    typical = {own: typical_of(np.array(found)) for own, found in by_objective.items()}
+    return {
+        task: loss if loss.dispersion else _with_dispersion(loss, typical[loss.objective])
+        for task, loss in losses.items()
+    }
+
+
+def typical_of(scales: Float64Array) -> float:
+    """Return the geometric mean of those that are known, which are not 0; else 1."""
+    known = scales[scales > 0.0]
+    return math.exp(np.log(known).mean()) if len(known) else 1.0
+
+
+def _with_dispersion(loss: TaskLoss, dispersion: float) -> TaskLoss:
+    unit = math.sqrt(dispersion) if has_identity_link(loss.objective) else 1.0
+    return replace(loss, unit=unit, dispersion=dispersion)
 
 
 def _measure(
@@ -163,7 +182,7 @@ def _measure(
     rows: npt.NDArray[np.int64],
     backend: Backend,
 ) -> TaskLoss:
-    """Start, unit and dispersion of the task that has these rows."""
+    """Start, unit and dispersion of the task that has these rows; 0 where labels are all alike."""
     labels = data.labels()[rows].astype(np.float32)
     weights = np.ones(len(rows)) if data.weight is None else data.weight[rows].astype(np.float64)
     if not weights.any():
@@ -183,12 +202,10 @@ def _measure(
         return replace(found, unit=class_unit / found.sigmoid)
     loss = backend.loss(objective, options)
     pairs = _gradients(loss, margins.astype(backend.margin_type)[:, None], labels[:, None])
-    dispersion = _dispersion(pairs.astype(np.float64), weights)
-    unit = math.sqrt(dispersion) if has_identity_link(objective) else 1.0
-    return replace(found, unit=unit, dispersion=dispersion)
+    return _with_dispersion(found, _dispersion(pairs.astype(np.float64), weights, margins))
 
 
-def _dispersion(pairs: Float64Array, weights: Float64Array) -> float:
+def _dispersion(pairs: Float64Array, weights: Float64Array, margins: Any) -> float:
     """Σ g² / Σ h of rows at the start.
 
     With gradients and hessians divided by it, an uninformative split gains 1 on each side on
@@ -198,7 +215,10 @@ def _dispersion(pairs: Float64Array, weights: Float64Array) -> float:
     gradient, hessian = np.moveaxis(pairs, -1, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = float((weights * gradient**2).sum() / (weights * hessian).sum())
-    return found if 0 < found < math.inf else 1.0  # labels that are all alike have no unit
+    rounding = 4.0 * np.finfo(np.float32).eps * float(np.abs(margins).max(initial=0.0))
+    if not found > rounding**2:
+        return 0.0  # labels that are all alike have no unit
+    return found if found < math.inf else 1.0
 
 
 def start_margins(losses: Mapping[TaskName, TaskLoss], data: Dataset, backend: Backend) -> Margins:

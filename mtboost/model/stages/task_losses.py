@@ -161,10 +161,13 @@ def scale_of(loss: TaskLoss, metric: Metric, labels: Float64Array, weights: Floa
     Returns
     -------
     float
-        Positive; 1 where labels are all alike.
+        0 where labels are all alike up to rounding: a constant loses nothing there.
     """
     if is_classification(loss.objective):
         return 0.5
+    known = labels[weights > 0]
+    if np.ptp(known) <= 4.0 * np.finfo(np.float32).eps * np.abs(known).max():
+        return 0.0
     mean = np.full(len(labels), np.average(labels, weights=weights))
     if metric.name.partition("@")[0] not in _LIKELIHOODS:
         value = evaluate_by_task(metric, labels, mean, np.zeros(len(labels), int), 1, weights)
