@@ -137,7 +137,7 @@ def spread_of_slopes(data: Dataset, library: Backend) -> float:
     deviations = np.sqrt(np.bincount(codes, labels**2) / counts)
     deviations[deviations == 0.0] = 1.0
     spreads = []
-    for divided, least_known in ((labels, 0.0), (labels / deviations[codes], 0.5)):
+    for divided, least_known in ((labels / labels.std(), 0.0), (labels / deviations[codes], 0.5)):
         predictions = _predictions_of_halves(data, library, divided, order)
         slopes, variances = _log_slopes(labels, predictions, codes, counts)
         is_known = len(slopes) >= max(2.0, least_known * np.count_nonzero(counts >= _LEAST_ROWS))

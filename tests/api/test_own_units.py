@@ -251,6 +251,7 @@ def test_slopes_differ_with_units_but_not_with_noise(backend):
 
     in_units = factor[task] * (3.0 + signal + 0.5 * noise)
     assert slopes(X, in_units) == pytest.approx(np.log(factor).std(ddof=1), abs=0.2)
+    assert slopes(X, 2.0**-60 * in_units) == pytest.approx(slopes(X, in_units), rel=1e-3)
     noisy = signal + factor[task] * 1.5 * noise
     assert spread(noisy) > OWN_SPREAD
     assert slopes(X, noisy) < OWN_SPREAD
