@@ -276,7 +276,8 @@ def test_of_many_small_tasks_whole_ones_are_compared(library, monkeypatch):
 
     monkeypatch.setattr("mtboost.model.sharing.planning.search", watched)
     limit(monkeypatch, most_rows=300)
-    model = fitted(library, tasks_of(UNRELATED), linear_effects=False)
+    options = {"linear_effects": False, "objective": library.own("reg:squarederror")}
+    model = fitted(library, tasks_of(UNRELATED), **options)
     assert seen == [([120, 120], (0, 3))]
     assert model.report()["rmse common"].notna().sum() == 2
     # What two of the six tasks say holds for all.
@@ -296,7 +297,8 @@ def test_tasks_that_validation_rows_lack_are_trained_on(library, monkeypatch):
 def test_of_many_tasks_some_decide_for_all(library, monkeypatch):
     limit(monkeypatch, n_tasks=4)
     monkeypatch.setattr(planning, "_ROWS_OF_WAYS", 1)
-    report = fitted(library, tasks_of(UNRELATED, n_each=250), linear_effects=False).report()
+    options = {"linear_effects": False, "objective": library.own("reg:squarederror")}
+    report = fitted(library, tasks_of(UNRELATED, n_each=250), **options).report()
     # Two tasks are not evaluated separately and follow the others.
     assert report["rmse common"].notna().all()
     assert report["rmse independent"].notna().sum() == 4

@@ -38,7 +38,7 @@ def test_one_fold_is_the_held_out_part(library):
     settings = {"objective": library.own("reg:squarederror"), **OPTIONS}
     one = fitted(library, (X, y, task), **settings)
     own = [(part.common.native, part.labels(), task_of_rows(part)) for part in (train, valid)]
-    same = fitted(library, own[0], eval_set=own[1])
+    same = fitted(library, own[0], eval_set=own[1], objective=settings["objective"])
     assert one.common_losses == same.common_losses
     for name in one.tasks:
         np.testing.assert_array_equal(one.history[name]["common"], same.history[name]["common"])
