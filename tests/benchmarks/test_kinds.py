@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Benchmarks of different units, new tasks and nearly certain classes."""
 
 import json
