@@ -39,10 +39,8 @@ def gains_by_task(
         weight = None if valid.weight is None else valid.weight[rows].astype(np.float64)
         if weight is not None and not weight.any():
             continue
-        score, labels = (
-            make_score(own.metric, _N_REPLICATES, 0),
-            valid.labels()[rows].astype(np.float64),
-        )
+        score = make_score(own.metric, _N_REPLICATES, 0)
+        labels = valid.labels()[rows].astype(np.float64)
         first, last = (
             score.estimate(Rows(labels, _predicted(own, margins[rows]), weight))
             for margins in (before, after)

@@ -153,20 +153,28 @@ def measure_losses(
         task: _measure(objectives[task], options, unit, data, data.tasks.rows(task), backend)
         for task in data.tasks
     }
-    by_objective: dict[str, list[float]] = {}
-    for loss in losses.values():
-        by_objective.setdefault(loss.objective, []).append(loss.dispersion)
-    typical = {own: typical_of(np.array(found)) for own, found in by_objective.items()}
+    dispersions = typical_where_unknown(
+        {task: loss.dispersion for task, loss in losses.items()}, objectives
+    )
     return {
-        task: loss if loss.dispersion else _with_dispersion(loss, typical[loss.objective])
+        task: loss if loss.dispersion else _with_dispersion(loss, dispersions[task])
         for task, loss in losses.items()
     }
 
 
-def typical_of(scales: Float64Array) -> float:
-    """Return the geometric mean of those that are known, which are not 0; else 1."""
-    known = scales[scales > 0.0]
-    return math.exp(np.log(known).mean()) if len(known) else 1.0
+def typical_where_unknown(
+    scales: Mapping[TaskName, float], kinds: Mapping[TaskName, str]
+) -> dict[TaskName, float]:
+    """Return scales with the geometric mean of those of the same kind in place of 0; else with 1.
+
+    The scale of a task whose labels are all alike is unknown, and is 0 here.
+    """
+    known: dict[str, list[float]] = {}
+    for task, scale in scales.items():
+        if scale > 0.0:
+            known.setdefault(kinds[task], []).append(scale)
+    typical = {kind: math.exp(np.log(own).mean()) for kind, own in known.items()}
+    return {task: scale or typical.get(kinds[task], 1.0) for task, scale in scales.items()}
 
 
 def _with_dispersion(loss: TaskLoss, dispersion: float) -> TaskLoss:

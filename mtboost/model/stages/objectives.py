@@ -19,7 +19,7 @@ from mtboost.model.stages.mixed_objective import (
     measure_losses,
     metric_by_task,
     start_margins,
-    typical_of,
+    typical_where_unknown,
     units_of_rows,
 )
 from mtboost.model.stages.task_losses import TaskLosses, scale_of
@@ -244,12 +244,8 @@ class ObjectiveByTask:
             weights = weights.astype(np.float64) if weights.any() else np.ones(len(rows))
             labels = data.labels()[rows].astype(np.float64)
             scales[task] = scale_of(losses[task], metrics[task], labels, weights)
-        by_metric: dict[str, list[float]] = {}
-        for task, scale in scales.items():
-            by_metric.setdefault(metrics[task].name, []).append(scale)
-        typical = {name: typical_of(np.array(found)) for name, found in by_metric.items()}
-        scales = {task: own or typical[metrics[task].name] for task, own in scales.items()}
-        return replace(self, metrics=metrics, scales=scales)
+        names = {task: metric.name for task, metric in metrics.items()}
+        return replace(self, metrics=metrics, scales=typical_where_unknown(scales, names))
 
     def losses_of(self, tasks: Sequence[TaskName]) -> TaskLosses:
         scales = [self.scales.get(task, 1.0) for task in tasks]
