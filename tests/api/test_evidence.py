@@ -12,7 +12,7 @@ from mtboost.base.validation import hold_out
 from mtboost.metrics import get_metric
 from mtboost.model.sharing import common_by_fold
 from mtboost.model.sharing.curves import extended_curves, mean_curves, mean_histories
-from mtboost.model.sharing.evidence import _shared_rounds, pays_for_all
+from mtboost.model.sharing.evidence import Evidence, _shared_rounds, pays_for_all
 from mtboost.model.stages.common import followed_margins
 from mtboost.model.stages.mean_watch import MeanWatch
 from mtboost.model.stages.task_losses import TaskLosses, from_loss
@@ -211,6 +211,40 @@ def test_models_that_gain_nothing_are_not_flattered_by_when_they_ended():
         rounds = _shared_rounds(found, np.full(100, 17.0), np.full(100, True))
         gains.append(10.0 - found[np.arange(100), rounds].mean())
     assert np.mean(gains) < 4 * 0.0186 / np.sqrt(40)  # four standard errors: 1 in 30,000
+
+
+def task_means_of(evidence, way):
+    """Mean loss of each task at the shared rounds, and that of its rows at its own rounds."""
+    shared, own = evidence._means[way], evidence._task_means(evidence.losses_of_rows(way))
+    known = np.isfinite(shared)
+    return shared[known], own[known]
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic"])
+@pytest.mark.parametrize("n_each", [4, 40])  # trained one by one, or all at once
+def test_averages_do_not_gain_by_shared_rounds(objective, n_each, monkeypatch):
+    """A task's own model that has no round predicts the mean of its rows, not that of all."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(30), n_each)
+    X = rng.normal(size=(len(task), 2))
+    y = 3.0 * rng.normal(size=30)[task] + 0.1 * X[:, 0] + rng.normal(size=len(task))
+    is_number = objective == "reg:squarederror"
+    y = y if is_number else (y > 0).astype(float)
+    seen = []
+
+    def recorded(evidence):
+        share = add_average(evidence)
+        for way in ("averaged", "independent") if is_number else ("averaged",):
+            shared, own = task_means_of(evidence, way)
+            assert np.all(own <= shared * (1.0 + 1e-5))
+            seen.append(len(shared))
+        return share
+
+    add_average = Evidence.add_average
+    monkeypatch.setattr(Evidence, "add_average", recorded)
+    weight = rng.integers(1, 3, len(task))
+    mtboost.fit(X, y, task=task, weight=weight, objective=objective, effort="fast", seed=0)
+    assert min(seen) > 5
 
 
 def test_an_estimated_loss_below_zero_is_no_error():

@@ -31,7 +31,7 @@ from mtboost.model.sharing.curves import mean_curves, mean_histories
 from mtboost.model.sharing.towards_constant import garrote_factor
 from mtboost.model.stages.objectives import Objectives
 from mtboost.model.stages.settings import Settings
-from mtboost.model.stages.specific import SpecificModel
+from mtboost.model.stages.specific import SpecificModel, start_alone
 from mtboost.trees.shrinkage import Known, shrunk_means
 
 Sharing = Literal["common", "common + specific", "averaged", "independent"]
@@ -130,7 +130,7 @@ class Evidence:
     def add(self, way: Sharing, models: ModelsByFold, start: CommonByFold) -> None:
         """Take down what the models of all tasks reach, trained from the margins of `start`."""
         self._means[way], self._rounds[way], _ = self._read(models, way)
-        self._margins[way] = self._margins_of(models, start)
+        self._margins[way] = self._margins_of(models, start, are_alone=way == "independent")
         self._of_rows[way] = row_losses(self._settings, self._folds, self._margins[way])
         histories = [{task: model.history for task, model in own.items()} for own in models]
         self._histories[way] = mean_histories(
@@ -141,11 +141,13 @@ class Evidence:
         """Take down the best average of common and independent margins; the common ones' share.
 
         Boosters of independent models end at their own best rounds, which overfits the validation
-        rows; what the shared rounds lose more is counted as far as they have a share.
+        rows; what the shared rounds lose more is counted as far as they have a share. They can lose
+        less only where a task has no model in some folds, whose rows have the margins of no model.
         """
         common, alone = self._margins["common"], self._margins["independent"]
         optimism = self._means["independent"] - self._task_means(self._of_rows["independent"])
         known = (self._n_rows > 0) & np.isfinite(optimism)
+        optimism = np.maximum(optimism, 0.0)
         of_rows = {
             share: row_losses(self._settings, self._folds, share * common + (1.0 - share) * alone)
             for share in _SHARES
@@ -196,18 +198,23 @@ class Evidence:
         """Whether a task's own model has rounds, if the way has one."""
         return (self._rounds[way] > 0) | (way == "common")
 
-    def _margins_of(self, models: ModelsByFold, start: CommonByFold) -> npt.NDArray[Any]:
+    def _margins_of(
+        self, models: ModelsByFold, start: CommonByFold, are_alone: bool
+    ) -> npt.NDArray[Any]:
         """Margins of the validation rows under the models."""
         margins = start.followed_margins()
         library = self._settings.backend
         first = 0
-        for (_, valid), own in zip(self._folds.pairs, models, strict=True):
+        for (train, valid), settings, own in zip(
+            self._folds.pairs, start.by_fold, models, strict=True
+        ):
             for task in valid.tasks:
-                if own[task].n_rounds == 0:
-                    continue
-                rows = first + valid.tasks.rows(task)
-                found = own[task].margins(library, valid.task_table(task), margins[rows])
-                margins[rows] = found.reshape(len(rows), -1)
+                model, rows = own[task], first + valid.tasks.rows(task)
+                if model.n_rounds > 0:
+                    found = model.margins(library, valid.task_table(task), margins[rows])
+                    margins[rows] = found.reshape(len(rows), -1)
+                elif are_alone and len(model.history) > 0:  # which begins at its own start score
+                    margins[rows] = start_alone(settings, train, task, margins[rows])
             first += valid.n_rows
         return margins
 

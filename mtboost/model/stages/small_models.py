@@ -19,7 +19,7 @@ from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName
 from mtboost.metrics.scorers import is_known
 from mtboost.model.stages.settings import Settings
-from mtboost.trees.backend import Margins, Rows
+from mtboost.trees.backend import Backend, Margins, Rows
 from mtboost.trees.document import Unloaded
 from mtboost.trees.small_models import RowsByModel, SmallTrainer, Stopping
 
@@ -188,17 +188,23 @@ def _trainer(
     return settings.backend.small_trainer(params, first, settings.options, settings.n_threads)
 
 
-def _own_starts(settings: Settings, params: Mapping[str, Any], rows: RowsByModel) -> Float32Array:
-    """Margins that the library starts the models from, shape (n_models, n_outputs).
+def own_start(
+    backend: Backend,
+    params: Mapping[str, Any],
+    labels: Float32Array,
+    weights: npt.NDArray[np.float32] | None,
+) -> Float32Array:
+    """Return the margins that the library starts a model from, shape (n_outputs,)."""
+    column = np.zeros((len(labels), 1), np.float32)  # does not matter
+    return backend.own_start(params, Rows(as_table(column), labels, weights))
 
-    Its columns do not matter.
-    """
-    column = np.zeros((len(rows.labels), 1), np.float32)
+
+def _own_starts(settings: Settings, params: Mapping[str, Any], rows: RowsByModel) -> Float32Array:
+    """Margins that the library starts the models from, shape (n_models, n_outputs)."""
     starts = []
     for begin, end in pairwise(rows.first_rows.tolist()):
         weights = None if rows.weights is None else rows.weights[begin:end]
-        own = Rows(as_table(column[begin:end]), rows.labels[begin:end], weights)
-        starts.append(settings.backend.own_start(params, own))
+        starts.append(own_start(settings.backend, params, rows.labels[begin:end], weights))
     return np.stack(starts)
 
 

@@ -19,7 +19,7 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.threads import map_in_threads, openmp_threads
 from mtboost.model.stages.common import CommonModel, followed_margins
 from mtboost.model.stages.settings import Settings
-from mtboost.model.stages.small_models import fit_small_models
+from mtboost.model.stages.small_models import fit_small_models, own_start
 from mtboost.model.stages.team import Team, of_one_machine
 from mtboost.trees.backend import Backend, Margins, Rows, UntrainableError
 from mtboost.trees.document import Unloaded
@@ -285,6 +285,20 @@ def _left_start(settings: Settings, data: Dataset, common: CommonModel) -> Float
     if data.base_margin is not None or settings.objectives.losses:
         return None
     return settings.backend.start_score(common.trees.booster)
+
+
+def start_alone(settings: Settings, data: Dataset, task: TaskName, left: Margins) -> Margins:
+    """Return what a model of a task alone starts from; `left` if it continues other margins.
+
+    Of those libraries whose models may have no round.
+    """
+    objectives = settings.objectives
+    if data.base_margin is not None or objectives.losses or objectives.function is not None:
+        return left
+    rows = data.tasks.rows(task)
+    weights = None if data.weight is None else data.weight[rows]
+    params = {**settings.params, **settings.specific_params}
+    return own_start(settings.backend, params, data.labels()[rows], weights)
 
 
 def _fit_divided(
