@@ -15,6 +15,13 @@ from mtboost.trees.leaf_gains import Splits, quadratic_gains
 
 # Cover of a leaf whose rows have no hessian, as a share of the mean.
 _LEAST_COVER = 1e-6
+# A value is no point if it is further from the median than this multiple of the quantile of 1 % on
+# its side: a single wrong value would be most of a linear effect.
+_REACH = 6.0
+# Values that are enough to place points by.
+_MANY_VALUES = 20_000
+# How often gaps between values are cut to the mean distance of points.
+_N_CAPPED = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,19 +148,54 @@ class StepNodes:
 
 
 def steps_of(column: npt.NDArray[Any], feature: int, most: int) -> StepTree | None:
-    """Return at most `most` steps, of about as many rows each; None for fewer than two.
+    """Return at most `most` steps that are near to the values; None for fewer than two.
 
     Missing values go where the median is. `column` has the values as the library compares them, so
     that no two steps are one to it.
     """
     known = np.sort(column[np.isfinite(column)])
-    points = known[np.append(True, known[1:] != known[:-1])[: len(known)]]
-    if len(points) > most:
-        places = (np.arange(most) + 0.5) / most * (len(known) - 1)
-        points = np.unique(known[places.astype(np.int64)])
-    if len(points) < 2:
+    first = np.flatnonzero(np.append(True, known[1:] != known[:-1])[: len(known)])
+    if len(first) < 2:
         return None
-    points = points.astype(np.float64)
-    half = len(known) // 2
+    points, half = known[first].astype(np.float64), len(known) // 2
     median = 0.5 * float(known[half]) + 0.5 * float(known[~half])
+    if len(points) > most:
+        tail = len(known) // 100
+        near = _is_near(points, median, known[[tail, ~tail]].astype(np.float64))
+        counts = np.diff(np.append(first, len(known)))
+        points = _dense_points(points[near], counts[near], most)
     return StepTree.empty(feature, points, int(np.abs(points - median).argmin()))
+
+
+def _is_near(values: Float64Array, median: float, quantiles: Float64Array) -> npt.NDArray[np.bool_]:
+    """Return which values are near enough to the median to be points, given two quantiles."""
+    with np.errstate(over="ignore"):
+        lowest, highest = median + _REACH * (quantiles - median)
+    is_spread_left, is_spread_right = quantiles != median
+    is_near = np.ones(len(values), bool)
+    is_near[values < lowest] = not is_spread_left
+    is_near[values > highest] = not is_spread_right
+    return is_near
+
+
+def _dense_points(values: Float64Array, counts: npt.NDArray[np.int64], most: int) -> Float64Array:
+    """Return at most `most` of the values, such that squared distances to them are small.
+
+    Points are dense in proportion to the cube root of the density of rows (Panter and Dite, 1951).
+    """
+    if len(values) <= most:
+        return values
+    starts = np.arange(0, len(values), len(values) // _MANY_VALUES + 1)
+    values, counts = values[starts], np.add.reduceat(counts, starts)
+    rows, gaps = 0.5 * (counts[1:] + counts[:-1]), np.diff(0.5 * values)
+    between = np.cbrt(rows * (gaps / gaps.max()) ** 2)
+    for _ in range(_N_CAPPED):  # a gap needs no point between its ends
+        distance = between.sum() / most
+        if between.max() <= distance:
+            break
+        between = np.minimum(between, distance)
+    along = np.append(0.0, np.cumsum(between))
+    wanted = (np.arange(most) + 0.5) / most * along[-1]
+    right = np.searchsorted(along, wanted)
+    is_left = wanted - along[right - 1] < along[right] - wanted
+    return np.unique(values[right - is_left])

@@ -56,21 +56,69 @@ def test_rows_reach_the_leaf_of_the_nearest_point(backend, n_values):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_points_are_all_values_or_their_quantiles(dtype):
+def test_points_of_few_values_are_the_values(dtype):
     rng = np.random.default_rng(0)
-    for n_rows, n_values in itertools.product([2, 3, 61, 600], [2, 9, 32, 33, 600]):
+    for n_rows, n_values in itertools.product([2, 3, 61, 600], [2, 9, 32]):
         column = rng.exponential(size=n_values).astype(dtype)[rng.integers(0, n_values, n_rows)]
-        known, points = column.astype(np.float64), np.unique(column)
+        points = np.unique(column)
         if len(points) < 2:
             continue
-        if len(points) > 32:
-            points = np.unique(np.quantile(known, (np.arange(32) + 0.5) / 32, method="lower"))
         with_missing = np.insert(
             column, rng.integers(0, n_rows, 5), [np.nan, np.inf, -np.inf, np.nan, np.inf]
         )
         steps = steps_of(with_missing, 1, 32)
         assert_array_equal(steps.points, points)
-        assert steps.missing_leaf == np.abs(points - np.median(known)).argmin()
+        median = np.median(column.astype(np.float64))
+        assert steps.missing_leaf == np.abs(points - median).argmin()
+
+
+def squared_distances(column, points):
+    """To the nearest points, all rows together."""
+    return (np.abs(column[:, None] - points).min(axis=1) ** 2).sum()
+
+
+def least_squared_distances(column, most):
+    """The least that any points have: of groups of neighbouring values, by dynamic programming."""
+    values = np.sort(column)
+    sums = [np.append(0.0, np.cumsum(values**power)) for power in range(3)]
+    best = np.append(0.0, np.full(len(values), np.inf))
+    for _ in range(most):
+        found = np.full_like(best, np.inf)
+        for end in range(1, len(best)):
+            n, first, second = (part[end] - part[:end] for part in sums)
+            found[end] = (best[:end] + second - first**2 / n).min()
+        best = np.minimum(found, best)
+    return best[-1]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: rng.random(600),
+        lambda rng: rng.normal(size=600),
+        lambda rng: rng.exponential(size=600),
+        lambda rng: np.exp(rng.normal(size=600)),
+        lambda rng: np.where(rng.random(600) < 0.9, rng.normal(size=600), 30.0 * rng.random(600)),
+    ],
+)
+def test_values_are_near_to_the_points(draw):
+    column = draw(np.random.default_rng(0))
+    least = least_squared_distances(column, 24)
+    assert squared_distances(column, steps_of(column, 0, 24).points) < 2.0 * least
+    many = np.tile(column, 200) + np.linspace(0.0, 1e-9, 200 * len(column))
+    few = steps_of(many, 0, 24).points
+    assert squared_distances(column, few) < 2.0 * least
+    assert steps_of(1e300 * column, 0, 24).n_leaves == 24
+
+
+def test_points_are_not_far_from_almost_all_values():
+    column = np.random.default_rng(0).normal(size=600)
+    wrong = np.append(column, [1e9, -1e9])
+    points = steps_of(wrong, 0, 24).points
+    assert 3.0 < np.abs(points).max() <= np.abs(column).max()
+    assert len(points) == 24
+    rare = np.append(np.zeros(6000), np.arange(1.0, 50.0))  # 99 % of the values are alike
+    assert steps_of(rare, 0, 24).points.max() > 40.0
 
 
 def test_a_column_with_one_value_has_no_steps():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first trees of a common model: linear effects of the columns, which differ between tasks.
 
-Each column is turned into at most 128 steps of about as many rows, and a mixed model of the steps
-(working_model.py) gives their values, for all tasks and for each. The boosted trees follow.
+Each column is turned into at most 128 steps, and a mixed model of the steps (working_model.py)
+gives their values, for all tasks and for each. The boosted trees follow.
 
 Random intercepts are the same without columns. What trees will learn is noise to the mixed model,
 and tasks are then shrunk too much: common.py therefore estimates the effects twice, the second time
