@@ -19,6 +19,8 @@ _HIGH_BITS = np.uint64(29)
 _BLOCK = 4096  # rows whose keys stay in cache
 #: Part of the rows that must occur in other tasks, and may occur twice in their own.
 _MANY, _FEW = 0.05, 0.05
+#: Part of the rows that a panel has in several tasks, and of all its rows that it lacks in some.
+_PANEL, _LACKING = 0.5, 0.1
 
 
 def shared_rows(data: Dataset) -> npt.NDArray[np.int64] | None:
@@ -53,6 +55,16 @@ def shared_rows(data: Dataset) -> npt.NDArray[np.int64] | None:
     n_distinct = len(np.unique(groups * data.tasks.n_tasks + data.tasks.codes))
     are_shared = n_distinct - n_groups >= _MANY * data.n_rows
     return groups if are_shared and n_distinct >= (1.0 - _FEW) * data.n_rows else None
+
+
+def may_be_panel(shared: npt.NDArray[np.int64], n_tasks: int) -> bool:
+    """Return whether most rows are shared, but some are missing: outputs of a table are complete.
+
+    Then the rows to predict may be the missing ones.
+    """
+    counts = np.unique(shared, return_counts=True)[1]
+    is_incomplete = len(shared) < (1.0 - _LACKING) * len(counts) * n_tasks
+    return bool(is_incomplete and counts[counts > 1].sum() >= _PANEL * len(shared))
 
 
 def _keys_of(table: Table) -> Keys:

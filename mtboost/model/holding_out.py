@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from mtboost.base.checks import check_choice, check_number
 from mtboost.base.dataset import Dataset
-from mtboost.base.shared_rows import shared_rows
+from mtboost.base.shared_rows import may_be_panel, shared_rows
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
+from mtboost.base.user_warnings import warn_user
 from mtboost.base.validation import (
     Folds,
     cross_validation,
@@ -41,6 +42,12 @@ _MANY_ROWS = 10_000
 # The same for tasks that are held out as new ones.
 _ENOUGH_TASKS = 100
 N_FOLDS = 5
+_IS_PANEL = (
+    "Most rows of X occur in several tasks, but not in all. Each is held out in all its tasks at "
+    "once, so that the model is chosen by rows that no other task has. If the rows to predict are "
+    "known from other tasks, as in a panel of subjects at several times, pass "
+    "validation=KFold(5, shuffle=True) of scikit-learn; otherwise ignore this warning."
+)
 
 
 def split_rows(
@@ -128,6 +135,9 @@ def _hold_out(
     check_choice("validation", validation, choices, besides="a splitter of scikit-learn")
     if validation == "tasks":
         return _whole_tasks(problem, arguments)
+    are_outputs = data.queries is not None or data.label_names is not None
+    if shared is not None and not are_outputs and validation in DRAWN:
+        _warn_of_panel(shared, data)
     by_class = validation == "stratified" or not arguments.is_auto or events is not None
     strata = classes if events is None else events
     if arguments.is_auto and isinstance(fraction, str) and fraction == "auto":
@@ -150,6 +160,11 @@ def _hold_out(
     if valid is None and arguments.is_auto:
         raise _no_validation_rows(fraction, data, by_time=validation == "last")
     return None if valid is None else Folds(((train, valid),))
+
+
+def _warn_of_panel(shared: npt.NDArray[np.int64], data: Dataset) -> None:
+    if may_be_panel(shared, data.tasks.n_tasks):
+        warn_user(_IS_PANEL)
 
 
 def _by_splitter(

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
-from sklearn.model_selection import RepeatedKFold
+from sklearn.model_selection import KFold, RepeatedKFold
 
 import mtboost
 from mtboost import Dataset
@@ -194,3 +194,25 @@ def test_a_fit_knows_which_rows_are_not_independent(
     n_each, n_groups = (N_TASKS, N_ROWS) if n_repeats is None else (n_repeats, N_TASKS * N_ROWS)
     assert [n_each] * n_groups in seen
     assert None not in seen
+
+
+@pytest.mark.parametrize("part", [1.0, 0.95, 0.7])
+def test_panels_whose_cells_are_missing_are_warned_of(part: float) -> None:
+    """Complete outputs of one table are not, nor rows that are equal by chance."""
+    rng = np.random.default_rng(0)
+    subject, task = (own.ravel() for own in np.meshgrid(np.arange(40), np.arange(6)))
+    kept = np.flatnonzero(rng.random(len(task)) < part)
+    X, task = subject[kept, None].astype(float), task[kept]
+    y = rng.normal(size=40)[subject[kept]] + 0.3 * task + 0.1 * rng.normal(size=len(task))
+    options: dict[str, Any] = {"effort": "fast"}
+    if part > 0.9:
+        mtboost.fit(X, y, task=task, **options)
+        return
+    with pytest.warns(UserWarning, match="not in all. Each is held out in all its tasks"):
+        by_subject = mtboost.fit(X, y, task=task, **options)
+    folds = KFold(5, shuffle=True, random_state=0)
+    by_row = mtboost.fit(X, y, task=task, validation=folds, **options)
+    errors = [np.mean((model.predict(X, task=task) - y) ** 2) for model in (by_row, by_subject)]
+    assert errors[0] < 0.5 * errors[1]
+    unequal = X + (rng.random(X.shape) < 0.8) * rng.random(X.shape)
+    mtboost.fit(unequal, y, task=task, **options)
