@@ -241,7 +241,9 @@ def fit(
         ``TimeSeriesSplit()``, has a method ``split(X, y, groups)``, where groups are the tasks. A
         list of pairs (train, valid) of row numbers or boolean masks names the rows themselves. In
         each split either every task needs training rows, or whole tasks are held out, as by
-        ``GroupKFold()``. The two-stage strategy accepts one split only, and no whole tasks.
+        ``GroupKFold()``. The two-stage strategy accepts one split only, and no whole tasks. Equal
+        rows of several tasks are drawn together, as outputs of one table need it; of a panel whose
+        missing cells are to be predicted, ``KFold(5, shuffle=True)`` holds out each row alone.
     time : str, array-like of shape (n_rows,), or mapping of task name to array-like, optional
         For ``validation="last"``: the time of each row, as dates, numbers or text that sorts; or a
         column of the data frame `X`, which is then not used as a feature. Rows of equal time stay

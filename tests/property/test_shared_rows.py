@@ -14,7 +14,7 @@ from sklearn.model_selection import KFold, RepeatedKFold
 
 import mtboost
 from mtboost import Dataset
-from mtboost.base.shared_rows import shared_rows
+from mtboost.base.shared_rows import may_be_panel, shared_rows
 from mtboost.base.validation import Folds, cross_validation, hold_out
 from mtboost.model.sharing.evidence import _variance_of_means
 from mtboost.model.sharing.search import is_better
@@ -196,23 +196,32 @@ def test_a_fit_knows_which_rows_are_not_independent(
     assert None not in seen
 
 
-@pytest.mark.parametrize("part", [1.0, 0.95, 0.7])
-def test_panels_whose_cells_are_missing_are_warned_of(part: float) -> None:
-    """Complete outputs of one table are not, nor rows that are equal by chance."""
+def cells_of(part: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Subjects and tasks of a part of all pairs of 24 subjects and 4 tasks."""
     rng = np.random.default_rng(0)
-    subject, task = (own.ravel() for own in np.meshgrid(np.arange(40), np.arange(6)))
+    subject, task = (own.ravel() for own in np.meshgrid(np.arange(24), np.arange(4)))
     kept = np.flatnonzero(rng.random(len(task)) < part)
-    X, task = subject[kept, None].astype(float), task[kept]
-    y = rng.normal(size=40)[subject[kept]] + 0.3 * task + 0.1 * rng.normal(size=len(task))
-    options: dict[str, Any] = {"effort": "fast"}
-    if part > 0.9:
-        mtboost.fit(X, y, task=task, **options)
-        return
+    return subject[kept], task[kept]
+
+
+@pytest.mark.parametrize(("part", "expected"), [(1.0, False), (0.95, False), (0.7, True)])
+def test_a_panel_has_most_rows_in_several_tasks_but_not_in_all(part: float, expected: bool) -> None:
+    subject, _ = cells_of(part)
+    assert may_be_panel(subject, 4) == expected
+    others = 100 + np.arange(2 * len(subject))  # rows of no other task, and some equal by chance
+    assert not may_be_panel(np.append(subject, others), 4)
+
+
+def test_panels_are_warned_of_and_can_be_held_out_by_row() -> None:
+    rng = np.random.default_rng(0)
+    subject, task = cells_of(0.7)
+    X = subject[:, None].astype(float)
+    y = rng.normal(size=24)[subject] + 0.3 * task + 0.1 * rng.normal(size=len(task))
+    params = {"max_depth": 4, "learning_rate": 0.2}
+    options: dict[str, Any] = {"effort": "fast", "params": params, "linear_effects": False}
     with pytest.warns(UserWarning, match="not in all. Each is held out in all its tasks"):
         by_subject = mtboost.fit(X, y, task=task, **options)
     folds = KFold(5, shuffle=True, random_state=0)
     by_row = mtboost.fit(X, y, task=task, validation=folds, **options)
     errors = [np.mean((model.predict(X, task=task) - y) ** 2) for model in (by_row, by_subject)]
     assert errors[0] < 0.5 * errors[1]
-    unequal = X + (rng.random(X.shape) < 0.8) * rng.random(X.shape)
-    mtboost.fit(unequal, y, task=task, **options)
