@@ -15,8 +15,8 @@ from mtboost.trees.leaf_gains import Splits, quadratic_gains
 
 # Cover of a leaf whose rows have no hessian, as a share of the mean.
 _LEAST_COVER = 1e-6
-# A value is no point if it is further from the median than this multiple of the quantile of 1 % on
-# its side: a single wrong value would be most of a linear effect.
+# Guards against outliers: the largest distance of a point from the median, as a multiple of the
+# distance of the 1 % or 99 % quantile.
 _REACH = 6.0
 # Values that are enough to place points by.
 _MANY_VALUES = 20_000
@@ -168,7 +168,7 @@ def steps_of(column: npt.NDArray[Any], feature: int, most: int) -> StepTree | No
 
 
 def _is_near(values: Float64Array, median: float, quantiles: Float64Array) -> npt.NDArray[np.bool_]:
-    """Return which values are near enough to the median to be points, given two quantiles."""
+    """Return which values are not outliers, given the quantiles of 1 % and 99 %."""
     with np.errstate(over="ignore"):
         lowest, highest = median + _REACH * (quantiles - median)
     is_spread_left, is_spread_right = quantiles != median
@@ -189,7 +189,7 @@ def _dense_points(values: Float64Array, counts: npt.NDArray[np.int64], most: int
     values, counts = values[starts], np.add.reduceat(counts, starts)
     rows, gaps = 0.5 * (counts[1:] + counts[:-1]), np.diff(0.5 * values)
     between = np.cbrt(rows * (gaps / gaps.max()) ** 2)
-    for _ in range(_N_CAPPED):  # a gap needs no point between its ends
+    for _ in range(_N_CAPPED):  # a long gap needs points at its ends only
         distance = between.sum() / most
         if between.max() <= distance:
             break

@@ -88,7 +88,7 @@ def test_regressors_learn_units_unless_unknown_tasks_are_to_come():
     [
         ({"linear_effects": True, "strategy": "two-stage"}, 0, 1e-3),
         ({"linear_effects": "intercepts", "pooling": 20.0, "strategy": "two-stage"}, 0, 1e-3),
-        # Rows whose validation rows agree to levels of the tasks.
+        # With these rows both models estimate the levels of the tasks again.
         ({"pooling": 20.0, "strategy": "auto", "effort": "fast"}, 4, 0.1),
     ],
 )

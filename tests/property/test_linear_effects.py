@@ -102,6 +102,10 @@ def least_squared_distances(column, most):
     ],
 )
 def test_values_are_near_to_the_points(draw):
+    """The placement is optimal for many points; 24 have 1.1 to 1.9 times the least distances.
+
+    Quantiles have 3 to 100 times the least, except for the uniform distribution.
+    """
     column = draw(np.random.default_rng(0))
     least = least_squared_distances(column, 24)
     assert squared_distances(column, steps_of(column, 0, 24).points) < 2.0 * least

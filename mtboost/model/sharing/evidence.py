@@ -141,8 +141,8 @@ class Evidence:
         """Take down the best average of common and independent margins; the common ones' share.
 
         Boosters of independent models end at their own best rounds, which overfits the validation
-        rows; what the shared rounds lose more is counted as far as they have a share. They can lose
-        less only where a task has no model in some folds, whose rows have the margins of no model.
+        rows; what the shared rounds lose more is counted as far as they have a share. Where a
+        task has no model in some folds (one class), the difference may be negative, and counts 0.
         """
         common, alone = self._margins["common"], self._margins["independent"]
         optimism = self._means["independent"] - self._task_means(self._of_rows["independent"])
