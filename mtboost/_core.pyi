@@ -471,6 +471,7 @@ class SmallModels(metaclass=_Pybind11Type):
         symmetric: bool = False,
         random_strength: float = 0.0,
         n_outputs: int = 1,
+        is_categorical: NDArray[np.uint8] | None = None,
         n_threads: int = 1,
     ) -> None: ...
     # Adds the trees to the margins, shape (n_rows, n_outputs).
@@ -488,7 +489,12 @@ class SmallModels(metaclass=_Pybind11Type):
     def trees(self) -> dict[str, NDArray[Any]]: ...
 
 def have_few_values(
-    cells: NDArray[np.float32], first_rows: NDArray[np.uint32], *, most: int, n_threads: int = 1
+    cells: NDArray[np.float32],
+    first_rows: NDArray[np.uint32],
+    *,
+    is_categorical: NDArray[np.uint8] | None = None,
+    most: int,
+    n_threads: int = 1,
 ) -> NDArray[np.uint8]: ...
 
 # ---- compression: cpp/core/forest/compression.hpp ------------------------------------------------

@@ -26,18 +26,23 @@ SmallModels::Rows as_rows(const Contiguous<float>& cells, const Contiguous<row_t
           as_vector(first_rows, "first_rows")};
 }
 
+std::vector<std::uint8_t> flags_of(const std::optional<Contiguous<std::uint8_t>>& is_categorical) {
+  if (!is_categorical) return {};
+  return as_vector(*is_categorical, "is_categorical");
+}
+
 std::unique_ptr<BoundModels> make_models(const Contiguous<float>& cells, const Contiguous<row_t>& first_rows,
                                          const Contiguous<float>& valid_cells,
                                          const Contiguous<row_t>& first_valid_rows, const XgboostParams& params,
                                          bool is_symmetric, double random_strength, std::size_t n_outputs,
-                                         int n_threads) {
+                                         const std::optional<Contiguous<std::uint8_t>>& is_categorical, int n_threads) {
   auto rows = as_rows(cells, first_rows, "cells");
   auto valid = as_rows(valid_cells, first_valid_rows, "valid_cells");
+  SmallModels::Options options{is_symmetric, random_strength, n_outputs, flags_of(is_categorical)};
   std::optional<SmallModels> models;
   {
     py::gil_scoped_release release;
-    models.emplace(std::move(rows), std::move(valid), params,
-                   SmallModels::Options{is_symmetric, random_strength, n_outputs}, n_threads);
+    models.emplace(std::move(rows), std::move(valid), params, std::move(options), n_threads);
   }
   return std::make_unique<BoundModels>(BoundModels{cells, valid_cells, std::move(*models)});
 }
@@ -72,16 +77,21 @@ py::dict trees(const BoundModels& bound) {
   arrays["gain"] = to_array(std::move(found.gain));
   arrays["hessian"] = to_array(std::move(found.hessian));
   arrays["base_weight"] = to_array(std::move(found.base_weight));
+  arrays["categorical_nodes"] = to_array(std::move(found.categorical_nodes));
+  arrays["category_starts"] = to_array(std::move(found.category_starts));
+  arrays["categories"] = to_array(std::move(found.categories));
   return arrays;
 }
 
 py::array_t<std::uint8_t> few_values(const Contiguous<float>& cells, const Contiguous<row_t>& first_rows,
-                                     std::size_t most, int n_threads) {
+                                     const std::optional<Contiguous<std::uint8_t>>& is_categorical, std::size_t most,
+                                     int n_threads) {
   const auto rows = as_rows(cells, first_rows, "cells");
+  const auto flags = flags_of(is_categorical);
   std::vector<std::uint8_t> found;
   {
     py::gil_scoped_release release;
-    found = have_few_values(rows, most, n_threads);
+    found = have_few_values(rows, flags, most, n_threads);
   }
   return to_array(std::move(found));
 }
@@ -93,7 +103,7 @@ void bind_small_models(py::module_& module) {
       .def(py::init(&make_models), py::kw_only(), py::arg("cells").noconvert(), py::arg("first_rows").noconvert(),
            py::arg("valid_cells").noconvert(), py::arg("first_valid_rows").noconvert(), py::arg("params"),
            py::arg("symmetric") = false, py::arg("random_strength") = 0.0, py::arg("n_outputs") = 1,
-           py::arg("n_threads") = 1)
+           py::arg("is_categorical") = py::none(), py::arg("n_threads") = 1)
       .def("grow", &grow, py::arg("models").noconvert(), py::arg("gradients").noconvert(),
            py::arg("margins").noconvert(), py::arg("valid_margins").noconvert(), py::kw_only(),
            py::arg("n_threads") = 1)
@@ -102,7 +112,7 @@ void bind_small_models(py::module_& module) {
           py::arg("model"), py::arg("n_trees"))
       .def("trees", &trees);
   module.def("have_few_values", &few_values, py::arg("cells").noconvert(), py::arg("first_rows").noconvert(),
-             py::kw_only(), py::arg("most"), py::arg("n_threads") = 1);
+             py::kw_only(), py::arg("is_categorical") = py::none(), py::arg("most"), py::arg("n_threads") = 1);
 }
 
 }  // namespace mtboost

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -19,7 +20,7 @@ constexpr std::size_t kFeatures = 4;
 const std::vector<row_t> kFirstRows{0, 1, 3, 3, 40, 300, 420};
 const std::vector<row_t> kFirstValidRows{0, 5, 5, 9, 20, 20, 30};
 
-// Ties, missing values and a constant column.
+// Ties (which may be codes of categories), missing values and a constant column.
 std::vector<float> random_cells(std::size_t n_rows, unsigned seed) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal;
@@ -28,7 +29,7 @@ std::vector<float> random_cells(std::size_t n_rows, unsigned seed) {
     const float value = normal(engine);
     switch (i % kFeatures) {
       case 0: cells[i] = value; break;
-      case 1: cells[i] = std::round(2.0f * value); break;
+      case 1: cells[i] = std::round(std::fabs(4.0f * value)); break;
       case 2: cells[i] = value > 0.5f ? std::numeric_limits<float>::quiet_NaN() : value; break;
       default: cells[i] = 1.0f;
     }
@@ -48,10 +49,11 @@ std::vector<GradientPair> random_pairs(std::size_t n_rows, bool are_wide) {
 struct Setting {
   XgboostParams params{};
   bool are_wide = false;
+  std::vector<std::uint8_t> is_categorical = std::vector<std::uint8_t>(kFeatures);
 };
 
 std::vector<Setting> settings() {
-  std::vector<Setting> all(5);
+  std::vector<Setting> all(7);
   all[1].are_wide = true;
   all[2].params.loss_guided = true;
   all[2].params.max_leaves = 5;
@@ -59,6 +61,8 @@ std::vector<Setting> settings() {
   all[3].params.min_split_loss = 0.5f;
   all[4].params = all[3].params;
   all[4].params.arithmetic = Arithmetic::xgboost_3_4;
+  all[5].is_categorical[1] = all[6].is_categorical[1] = 1;
+  all[6].params.max_cat_to_onehot = 100;
   return all;
 }
 
@@ -73,7 +77,8 @@ Grown grow(const Setting& setting, int n_threads) {
     return MatrixView<float>{of.data(), n_rows, kFeatures, kFeatures, 1};
   };
   SmallModels models({view(cells, kFirstRows.back()), kFirstRows},
-                     {view(valid, kFirstValidRows.back()), kFirstValidRows}, setting.params, {}, n_threads);
+                     {view(valid, kFirstValidRows.back()), kFirstValidRows}, setting.params,
+                     {.is_categorical = setting.is_categorical}, n_threads);
   Grown grown{{}, std::vector<float>(kFirstRows.back()), std::vector<float>(kFirstValidRows.back())};
   std::vector<std::uint32_t> all(models.n_models());
   std::iota(all.begin(), all.end(), 0u);
@@ -82,6 +87,14 @@ Grown grow(const Setting& setting, int n_threads) {
   models.keep(4, 1);
   grown.trees = models.trees();
   return grown;
+}
+
+std::span<const std::int32_t> categories_of(const SmallTrees& trees, std::size_t node) {
+  const auto at = std::ranges::find(trees.categorical_nodes, static_cast<std::int64_t>(node));
+  check(at != trees.categorical_nodes.end());
+  const auto place = static_cast<std::size_t>(at - trees.categorical_nodes.begin());
+  const auto begin = static_cast<std::size_t>(trees.category_starts[place]);
+  return std::span(trees.categories).subspan(begin, static_cast<std::size_t>(trees.category_starts[place + 1]) - begin);
 }
 
 }  // namespace
@@ -96,6 +109,7 @@ TEST(sums_are_exact_where_no_addition_can_round) {
 }
 
 TEST(trees_are_those_of_the_grower) {
+  std::size_t n_categorical = 0;
   for (const Setting& setting : settings()) {
     const Grown grown = grow(setting, 1);
     const auto cells = random_cells(kFirstRows.back(), 1);
@@ -108,12 +122,18 @@ TEST(trees_are_those_of_the_grower) {
       std::vector<std::uint32_t> offsets{0};
       std::vector<float> values, least;
       for (feature_t feature = 0; feature < kFeatures; ++feature) {
-        const auto edges = sorted.edges(feature, own);
+        auto edges = sorted.edges(feature, own);
+        if (setting.is_categorical[feature] != 0) {
+          float largest = 0.0f;
+          for (std::size_t row = 0; row < n_rows; ++row) largest = std::max(largest, own(row, feature));
+          edges.resize(static_cast<std::size_t>(largest) + 1);
+          std::iota(edges.begin(), edges.end(), 0.0f);
+        }
         values.insert(values.end(), edges.begin(), edges.end());
         offsets.push_back(static_cast<std::uint32_t>(values.size()));
         least.push_back(edges.empty() ? 0.0f : sorted.min_value(feature, own));
       }
-      BinnedMatrixBuilder builder({offsets, values, least, std::vector<std::uint8_t>(kFeatures)}, n_rows,
+      BinnedMatrixBuilder builder({offsets, values, least, setting.is_categorical}, n_rows,
                                   std::vector<std::uint8_t>{0, 0, 1, 0}, {}, false);
       builder.add(own, 1);
       TreeGrower grower(std::make_shared<const BinnedMatrix>(std::move(builder).build()), nullptr, std::nullopt, {});
@@ -135,10 +155,17 @@ TEST(trees_are_those_of_the_grower) {
           check(grown.trees.feature[begin + node] == expected.feature[node]);
           check(grown.trees.condition[begin + node] ==
                 threshold(expected, static_cast<node_t>(node), grower.matrix()->edges()));
+          if (setting.is_categorical[expected.feature[node]] != 0) {
+            auto listed = expected.listed_bins[node];
+            std::ranges::sort(listed);
+            check(std::ranges::equal(categories_of(grown.trees, begin + node), listed));
+            ++n_categorical;
+          }
         }
       }
     }
   }
+  check(n_categorical > 10);
 }
 
 TEST(trees_do_not_depend_on_the_threads) {

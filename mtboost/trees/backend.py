@@ -297,6 +297,10 @@ class Backend(LibraryParameters):
         """Return the numbers of a table as the library reads them; None for other tables."""
         return table.numbers(self.margin_type)
 
+    def coded_cells(self, table: Table) -> npt.NDArray[np.floating] | None:
+        """As :meth:`cells`; a pandas DataFrame may have categories, which are their codes."""
+        return self.cells(table.with_codes() if table.library == "pandas" else table)
+
     def cells_to_predict(self, table: Table) -> npt.NDArray[np.floating] | None:
         """As :meth:`cells`; small sparse tables and those of polars and pyarrow are copied."""
         cells = self.cells(table)

@@ -30,6 +30,11 @@ _OF_NODES = {
     "hessian": np.float32,
     "base_weight": np.float32,
 }
+_NO_CATEGORIES: _Arrays = {
+    "categorical_nodes": np.empty(0, np.int64),
+    "category_starts": np.zeros(1, np.int64),
+    "categories": np.empty(0, np.int32),
+}
 _MEMBERS = {
     "tasks": np.int64,
     "first_values": np.float64,
@@ -43,7 +48,7 @@ def pack_models(models: Mapping[int, Unloaded]) -> dict[str, bytes]:
     """Members with models, by the number of the task; equal models give equal members."""
     groups: dict[SharedTrees, dict[int, ModelTrees]] = {}
     for number, own in models.items():
-        if not isinstance(own, ModelTrees):
+        if not isinstance(own, ModelTrees) or len(own.shared.arrays["categories"]):
             return {}
         groups.setdefault(own.shared, {})[number] = own
     members = {}
@@ -95,7 +100,7 @@ def unpack_models(members: Mapping[str, bytes], n_tasks: int) -> dict[int, Unloa
         _check(arrays, n_features, n_outputs, n_tasks)
         tasks = arrays.pop("tasks").tolist()
         first = arrays.pop("first_values").astype(np.float32).reshape(-1, n_outputs)
-        shared = SharedTrees(frame, arrays)
+        shared = SharedTrees(frame, {**arrays, **_NO_CATEGORIES})
         for model, (task, values) in enumerate(zip(tasks, first, strict=True)):
             require(task not in found, f"task {task} has two packed models")
             found[task] = ModelTrees(shared, model, None if np.isnan(values).any() else values)

@@ -35,11 +35,7 @@ from mtboost.xgboost.ubjson import encode
 
 _Arrays = dict[str, npt.NDArray[Any]]
 _OF_NODES = ("left", "feature", "condition", "default_left")
-_NO_CATEGORIES: _Arrays = {
-    "categorical_nodes": np.empty(0, np.int32),
-    "category_starts": np.zeros(1, np.int64),
-    "categories": np.empty(0, np.int32),
-}
+_OF_CATEGORIES = ("categorical_nodes", "category_starts", "categories")
 
 
 class XgboostSmallTrainer(SmallTrainer):
@@ -55,16 +51,22 @@ class XgboostSmallTrainer(SmallTrainer):
     ) -> None:
         self._settings, self._loss, self._frame = settings, loss, frame
         self._options, self._n_threads = options, n_threads
+        types = frame["learner"]["feature_types"] or []
+        self._is_categorical = np.array([own == "c" for own in types], np.uint8)
 
     def bin_rows(self, rows: RowsByModel) -> npt.NDArray[np.bool_]:
         most = self._settings.max_bin
         few = _core.have_few_values(
-            rows.cells, rows.first_rows, most=most, n_threads=self._n_threads
+            rows.cells,
+            rows.first_rows,
+            is_categorical=self._is_categorical,
+            most=most,
+            n_threads=self._n_threads,
         ).astype(bool)
         for model in np.flatnonzero(~few).tolist():
             own = slice(*rows.first_rows[model : model + 2].tolist())
             weights = None if rows.weights is None else rows.weights[own]
-            few[model] = _bin_model(rows.cells[own], weights, most)
+            few[model] = _bin_model(rows.cells[own], weights, most, self._is_categorical)
         return few
 
     def begin(self, rows: RowsByModel, valid: RowsByModel) -> None:
@@ -80,6 +82,7 @@ class XgboostSmallTrainer(SmallTrainer):
             symmetric=self._options.symmetric_trees,
             random_strength=self._options.random_strength,
             n_outputs=self._loss.n_outputs,
+            is_categorical=self._is_categorical,
             n_threads=self._n_threads,
         )
 
@@ -197,10 +200,18 @@ class ModelTrees(Unloaded):
 
     def _tree(self, number: int) -> assemble.Document:
         begin, end = self.shared.arrays["first_nodes"][number : number + 2].tolist()
-        own: _Arrays = {name: array[begin:end] for name, array in self.shared.arrays.items()}
+        arrays = self.shared.arrays
+        own = {name: array[begin:end] for name, array in arrays.items() if name not in _OF_CATEGORIES}
         left = own["left"]
         own |= {"right": np.where(left < 0, left, left + 1), "threshold": own["condition"]}
-        own |= {"value": own["condition"], **_NO_CATEGORIES}
+        first, last = np.searchsorted(arrays["categorical_nodes"], [begin, end]).tolist()
+        starts = arrays["category_starts"][first : last + 1]
+        own |= {
+            "value": own["condition"],
+            "categorical_nodes": (arrays["categorical_nodes"][first:last] - begin).astype(np.int32),
+            "category_starts": starts - starts[0],
+            "categories": arrays["categories"][starts[0] : starts[-1]],
+        }
         return assemble.tree_document(own, n_features=self._n_features)
 
     @property
@@ -211,6 +222,9 @@ class ModelTrees(Unloaded):
         trees, arrays = self._trees(), self.shared.arrays
         firsts = arrays["first_nodes"][trees.start : trees.stop + 1]
         begin, end = int(firsts[0]), int(firsts[-1])
+        first, last = np.searchsorted(arrays["categorical_nodes"], [begin, end]).tolist()
+        if first < last:
+            return None
         own = {name: arrays[name][begin:end] for name in _OF_NODES}
         roots = firsts[:-1] - begin
         left = own["left"] + np.repeat(roots, np.diff(firsts)).astype(np.int32)
@@ -236,8 +250,13 @@ class ModelTrees(Unloaded):
         )
 
 
-def _bin_model(cells: Float32Array, weights: Float32Array | None, max_bin: int) -> bool:
-    """Replace values by the least of XGBoost's bins, in columns that have more than `max_bin`.
+def _bin_model(
+    cells: Float32Array,
+    weights: Float32Array | None,
+    max_bin: int,
+    is_categorical: npt.NDArray[np.uint8],
+) -> bool:
+    """Replace numbers by the least of XGBoost's bins, in columns that have more than `max_bin`.
 
     False if such a column has missing values: they may be separated from all others by the end of
     the last bin, which this loses.
@@ -246,6 +265,8 @@ def _bin_model(cells: Float32Array, weights: Float32Array | None, max_bin: int) 
     pointers, values = matrix.get_quantile_cut()
     for column, (begin, end) in enumerate(pairwise(pointers.tolist())):
         own = cells[:, column]
+        if column < len(is_categorical) and is_categorical[column]:
+            continue
         if len(np.unique(own[~np.isnan(own)])) <= max_bin:
             continue
         if np.isnan(own).any():

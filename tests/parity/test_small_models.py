@@ -4,6 +4,7 @@
 import json
 
 import numpy as np
+import pandas
 import pytest
 import xgboost
 from model_archives import forged, unpacked
@@ -33,6 +34,10 @@ X = RNG.normal(size=(N, 5))
 X[:, 1] = np.round(X[:, 1])
 X[:, 4] = TASK  # a constant in each task
 WITH_MISSING = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
+WITH_CATEGORIES = pandas.DataFrame(WITH_MISSING, columns=[*"abcde"])
+for name, n_categories in (("few", 3), ("some", 6), ("many", 40)):
+    codes = RNG.integers(-1, n_categories, N)  # -1 is missing
+    WITH_CATEGORIES[name] = pandas.Categorical.from_codes(codes, [*range(n_categories)])
 Y = X[:, 0] + RNG.normal(size=N_TASKS)[TASK] * X[:, 2] + 0.3 * RNG.normal(size=N)
 POSITIVE = (Y > 0).astype(float)
 CLASSES = np.digitize(Y, [-1.0, 0.0, 1.5]).astype(float)
@@ -90,6 +95,13 @@ def trees(booster):
             "symmetric_trees": True,
             "split_score": "plain",
         },
+        {"X": WITH_CATEGORIES, "y": Y + WITH_CATEGORIES["some"].cat.codes},
+        {"X": WITH_CATEGORIES, "params": {"max_bin": 8}},
+        {"X": WITH_CATEGORIES.drop(columns=[*"abcd"]), "params": {"max_bin": 8, "max_depth": 9}},
+        {"X": WITH_CATEGORIES, "params": {"max_cat_to_onehot": 50, "subsample": 0.7}},
+        {"X": WITH_CATEGORIES, "params": {"max_cat_threshold": 3}, "weight": 1.0 + TASK % 3},
+        {"X": WITH_CATEGORIES, "y": CLASSES, "objective": "multi:softprob"},
+        {"X": WITH_CATEGORIES, "symmetric_trees": True, "split_score": "plain"},
         {"early_stopping_rounds": None},
         {"eval_metric": "mae", "min_delta": 0.01},
     ],
@@ -306,18 +318,21 @@ def of_classes():
     return model
 
 
-@pytest.mark.parametrize("kind", ["alone", "of_classes", "two-stage"])
+@pytest.mark.parametrize("kind", ["alone", "of_classes", "two-stage", "categories"])
 def test_a_file_of_many_tasks_has_the_same_model(kind, request, tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "MANY_TASKS", 2)
-    model = fit() if kind == "two-stage" else request.getfixturevalue(kind)
+    fitted = {"two-stage": fit, "categories": lambda: fit(X=WITH_CATEGORIES)}
+    model = fitted[kind]() if kind in fitted else request.getfixturevalue(kind)
+    table = WITH_CATEGORIES if kind == "categories" else X
     model.save(tmp_path / "model")
     names = unpacked((tmp_path / "model").read_bytes())
-    assert not any(name.startswith("specific/") for name in names)
+    are_boosters = any(name.startswith("specific/") for name in names)
+    assert are_boosters == (kind == "categories")  # packed trees have none
     again = mtboost.load_model(tmp_path / "model")
     again.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
     assert again.report().equals(model.report())
-    assert_array_equal(again.predict(X, task=TASK), model.predict(X, task=TASK))
+    assert_array_equal(again.predict(table, task=TASK), model.predict(table, task=TASK))
     for task in model.tasks:
         assert again.booster(task).save_raw() == model.booster(task).save_raw()
         for stage in ("common", "specific"):

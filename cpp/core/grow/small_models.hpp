@@ -3,7 +3,7 @@
 // model per thread. A library that trains them one after another spends its time on matrices and calls, not on trees.
 // The bins of XGBoost are then the different values of a feature, and the trees are XGBoost's (3.0 to 3.4) bit for bit:
 //   plain trees, exact sums    grow/sorted_growth: rows sorted by each feature; no histograms
-//   all others                 grow/tree_grower, on the bins of the model
+//   all others                 grow/tree_grower, on the bins of the model; trees with categories always
 // Sums are exact where no addition of the model's gradients rounds, in whatever order. This almost always holds.
 // Twin: xgboost.train on the rows of each model (tests/parity/test_small_models.py).
 #pragma once
@@ -32,6 +32,9 @@ struct SmallTrees {
   std::vector<float> condition;  // threshold, or value of a leaf
   std::vector<std::uint8_t> default_left;
   std::vector<float> gain, hessian, base_weight;
+  // Nodes that split by categories, counted from the first node of all, and the categories that go right at each.
+  std::vector<std::int64_t> categorical_nodes, category_starts{0};
+  std::vector<std::int32_t> categories;
 };
 
 class SmallModels {
@@ -40,8 +43,10 @@ class SmallModels {
     bool is_symmetric = false;  // as in TreeGrower
     double random_strength = 0.0;
     std::size_t n_outputs = 1;
+    std::vector<std::uint8_t> is_categorical{};  // one flag per feature; empty: none is
   };
-  // Cells of the rows of all models; NaN is missing. Model m has rows first_rows[m] to first_rows[m + 1] - 1.
+  // Cells of the rows of all models; NaN is missing, a category is its code. Model m has rows first_rows[m] to
+  // first_rows[m + 1] - 1.
   // The memory of the cells is the caller's and must outlive the models.
   struct Rows {
     MatrixView<float> cells;
@@ -68,10 +73,13 @@ class SmallModels {
   struct Grown {
     std::vector<SmallNode> nodes;            // of all trees
     std::vector<std::uint32_t> first_nodes;  // of each tree
+    std::vector<std::int32_t> categories;    // that go right, node after node
   };
 
   void add_tree(std::size_t model, std::size_t output, std::span<const GradientPair> gradients,
                 std::span<float> margins, std::span<float> valid_margins, SortedGrowth& growth);
+  float leaf_value(std::size_t model, std::span<const SmallNode> nodes, const MatrixView<float>& cells,
+                   std::size_t row) const noexcept;
   void sample(std::size_t model, std::span<GradientPair> gradients /* IN-OUT */) const;
   void grow_on_bins(std::size_t model, std::span<const GradientPair> gradients, SortedGrowth& growth);
 
@@ -85,7 +93,8 @@ class SmallModels {
   std::vector<std::uint32_t> row_seeds_;  // of each tree
 };
 
-// One flag per model: whether no feature has more different values than this.
-std::vector<std::uint8_t> have_few_values(const SmallModels::Rows& rows, std::size_t most, int n_threads);
+// One flag per model: whether no feature of numbers has more different values than this.
+std::vector<std::uint8_t> have_few_values(const SmallModels::Rows& rows, std::span<const std::uint8_t> is_categorical,
+                                          std::size_t most, int n_threads);
 
 }  // namespace mtboost

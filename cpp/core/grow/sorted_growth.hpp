@@ -28,6 +28,8 @@ struct SmallNode {
   float hessian = 0.0f;
   float base_weight = 0.0f;
   bool default_left = false;
+  bool is_categorical = false;  // never of this file's trees
+  std::uint32_t first_category = 0, n_categories = 0;
 };
 
 // Rows of one model in the order of each feature, missing values last, and their bins.
