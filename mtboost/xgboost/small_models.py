@@ -35,7 +35,7 @@ from mtboost.xgboost.ubjson import encode
 
 _Arrays = dict[str, npt.NDArray[Any]]
 _OF_NODES = ("left", "feature", "condition", "default_left")
-_OF_CATEGORIES = ("categorical_nodes", "category_starts", "categories")
+_OF_CATEGORIES = {"categorical_nodes", "category_starts", "categories"}
 
 
 class XgboostSmallTrainer(SmallTrainer):
@@ -201,7 +201,7 @@ class ModelTrees(Unloaded):
     def _tree(self, number: int) -> assemble.Document:
         begin, end = self.shared.arrays["first_nodes"][number : number + 2].tolist()
         arrays = self.shared.arrays
-        own = {name: array[begin:end] for name, array in arrays.items() if name not in _OF_CATEGORIES}
+        own = {name: arrays[name][begin:end] for name in arrays.keys() - _OF_CATEGORIES}
         left = own["left"]
         own |= {"right": np.where(left < 0, left, left + 1), "threshold": own["condition"]}
         first, last = np.searchsorted(arrays["categorical_nodes"], [begin, end]).tolist()

@@ -201,7 +201,7 @@ ARRAYS = [
     "small_models().keep(2, 0)",
     "small_models().keep(0, 1)",
     "small_models(is_categorical=np.ones(2, np.uint8))",
-    "small_models(is_categorical=np.ones(3, np.uint8))",  # X has no codes
+    "small_models(cells=X - 1, is_categorical=np.ones(3, np.uint8))",
     "_core.have_few_values(X, u32(0, 31), most=3)",
     "_core.have_few_values(X, u32(0, 30), is_categorical=np.ones(2, np.uint8), most=3)",
     # trees of finished boosters
