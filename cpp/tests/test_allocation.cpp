@@ -24,7 +24,7 @@
 #include "tables.hpp"
 #include "trees.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_allocation {
 namespace {
 
 constexpr row_t kRows = 600;
@@ -266,4 +266,4 @@ TEST(a_round_of_boosting_that_runs_out_of_memory_changes_nothing) {
     }
 }
 
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_allocation

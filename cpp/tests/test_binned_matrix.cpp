@@ -11,7 +11,7 @@
 #include "tables.hpp"
 #include "tree/tree.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_binned_matrix {
 namespace {
 
 constexpr bool kIsSparse = true;
@@ -321,4 +321,4 @@ TEST(wrong_tables_are_refused) {
   check_throws<Error>("must not decrease", [] { BinEdges({0, 2, 1, 2}, {1.0f, 2.0f}, {0.0f, 0.0f, 0.0f}, {0, 0, 0}); });
 }
 
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_binned_matrix

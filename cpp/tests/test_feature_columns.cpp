@@ -6,7 +6,7 @@
 #include "check.hpp"
 #include "forest/feature_columns.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_feature_columns {
 namespace {
 
 constexpr std::size_t kRows = 700;
@@ -57,4 +57,4 @@ TEST(values_are_read_as_they_are_by_many_rows_and_few) {
 }
 
 }  // namespace
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_feature_columns

@@ -12,7 +12,7 @@
 #include "split/task_rows.hpp"
 #include "tables.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_histogram {
 namespace {
 
 using Slots = std::vector<GradientSums>;
@@ -203,4 +203,4 @@ TEST(a_histogram_pool_lends_buffers_of_the_right_size) {
   check(histogram.layers.empty() && histogram.pooled.empty());
 }
 
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_histogram

@@ -5,7 +5,7 @@
 #include "base/large_array.hpp"
 #include "check.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_large_array {
 
 TEST(large_arrays_begin_at_a_large_page_and_keep_their_values_when_they_grow) {
   constexpr std::size_t kPage = std::size_t{1} << 21;
@@ -19,4 +19,4 @@ TEST(large_arrays_begin_at_a_large_page_and_keep_their_values_when_they_grow) {
   }
 }
 
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_large_array

@@ -7,7 +7,7 @@
 #include "base/random.hpp"
 #include "check.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_random {
 namespace {
 
 using Purpose = RandomStream::Purpose;
@@ -72,4 +72,4 @@ TEST(first_draws_of_neighbouring_keys_are_uniform) {
   check(std::abs(sum / kRows - 0.5) < 4.0 * std::sqrt(1.0 / 12.0 / kRows));  // four standard errors
 }
 
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_random

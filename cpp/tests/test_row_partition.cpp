@@ -7,7 +7,7 @@
 #include "grow/row_partition.hpp"
 #include "tables.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_row_partition {
 namespace {
 
 constexpr row_t kRows = 60000;  // several blocks of the partition
@@ -66,4 +66,4 @@ TEST(a_side_may_be_empty) {
   check(partition.rows(2).empty());
 }
 
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_row_partition

@@ -18,7 +18,7 @@
 #include "tables.hpp"
 #include "trees.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_several_machines {
 namespace {
 
 constexpr row_t kRows = 3000;
@@ -240,4 +240,4 @@ TEST(trees_of_lightgbm_are_refused_on_several_machines) {
                                       [&] { grow<LightgbmRules>(grower, params, whole_gradients(50, 1), {}, 1); });
 }
 
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_several_machines

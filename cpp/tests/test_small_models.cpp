@@ -13,7 +13,7 @@
 #include "grow/tree_grower.hpp"
 #include "grow/xgboost_rules.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_small_models {
 namespace {
 
 constexpr std::size_t kFeatures = 4;
@@ -208,4 +208,4 @@ TEST(later_trees_are_forgotten) {
   check((trees.first_trees == std::vector<std::int64_t>{0, 2, 4, 6, 8, 9, 11}));  // of model 4 one
 }
 
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_small_models

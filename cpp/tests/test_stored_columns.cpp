@@ -9,7 +9,7 @@
 #include "check.hpp"
 #include "tables.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_stored_columns {
 namespace {
 
 using Missing = LightgbmBins::Missing;
@@ -126,4 +126,4 @@ TEST(wrong_columns_are_refused) {
     check_throws<Error>("must be bins", [&] { BinEdges(std::vector{bins}); });
 }
 
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_stored_columns

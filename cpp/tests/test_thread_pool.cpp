@@ -11,7 +11,7 @@
 #include "base/thread_pool.hpp"
 #include "check.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_thread_pool {
 
 TEST(each_block_runs_exactly_once) {
   for (int n_threads = 1; n_threads <= 8; ++n_threads) {
@@ -126,4 +126,4 @@ TEST(a_pool_needs_a_thread) {
   check_throws<std::invalid_argument>("n_threads must be at least 1, found 0", [] { ThreadPool pool(0); });
 }
 
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_thread_pool

@@ -10,7 +10,7 @@
 #include "tables.hpp"
 #include "trees.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_tree_grower {
 namespace {
 
 constexpr row_t kRows = 20000;
@@ -251,4 +251,4 @@ TEST(wrong_calls_are_refused) {
   check_throws<Error>("plain score", [&] { TreeGrower(with_tasks, score, TaskRows({0, 2}), {}, TaskColumn{1, 1.0}); });
 }
 
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_tree_grower

@@ -8,7 +8,7 @@
 #include "check.hpp"
 #include "tables.hpp"
 
-namespace mtboost::test {
+namespace mtboost::test::test_zero_paths {
 namespace {
 
 constexpr task_t kTasks = 4;
@@ -141,4 +141,4 @@ TEST(paths_are_made_for_many_rows_of_few_values_in_long_trees) {
   check(!ZeroPaths::if_they_pay(long_trees, none.view(), n_features));
 }
 
-}  // namespace mtboost::test
+}  // namespace mtboost::test::test_zero_paths
