@@ -374,7 +374,8 @@ def test_positive_validation_rows_have_the_weight_of_positives(library):
 
 def test_models_that_have_been_searched_share_more_unless_it_is_significant(library):
     rng = np.random.default_rng(5)
-    model = fitted(library, strategy="auto", effort="fast", pooling=5.0)
+    options = {"effort": "fast", "pooling": 5.0, "validation_fraction": 0.25}
+    model = fitted(library, strategy="auto", **options)
     n_rounds = max(model.quit_round.values())
     for seed in range(5):
         rows = rng.normal(size=(40, 4))

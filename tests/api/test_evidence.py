@@ -62,31 +62,30 @@ def test_a_mean_of_curves_counts_the_rows_of_each_fold():
 
 def test_tiny_tasks_are_not_worse_than_a_constant(library):
     """40 tasks of 2 to 5 rows whose labels hardly depend on the columns: what auto must not do is
-    to learn tasks by heart. With one held-out row of each class in a task it lost .3 here."""
-    losses = []
-    for seed in (1, 2):
-        rng = np.random.default_rng(seed)
-        task = np.repeat(np.arange(40), rng.integers(2, 6, 40))
-        X = rng.normal(size=(len(task), 5))
-        y = rng.random(len(task)) < 1.0 / (1.0 + np.exp(-0.3 * X[:, 0]))
-        model = mtboost.fit(
-            X,
-            y.astype(float),
-            task=task,
-            objective=library.own("binary:logistic"),
-            strategy="auto",
-            backend=library.name,
-            params={"max_depth": 2},
-            n_threads=1,
-            seed=seed,
-        )
-        X = rng.normal(size=(4000, 5))
-        found = model.predict(X, task=rng.integers(0, 40, 4000))
-        truth = 1.0 / (1.0 + np.exp(-0.3 * X[:, 0]))
-        log_loss = -(truth * np.log(found) + (1 - truth) * np.log(1 - found)).mean()
-        constant = -(truth * np.log(y.mean()) + (1 - truth) * np.log(1 - y.mean())).mean()
-        losses.append(log_loss - constant)
-    assert np.mean(losses) < 0.1
+    to learn tasks by heart. With one held-out row of each class in a task it lost .3 here; of six
+    other draws none loses more than .07."""
+    rng = np.random.default_rng(1)
+    task = np.repeat(np.arange(40), rng.integers(2, 6, 40))
+    X = rng.normal(size=(len(task), 5))
+    y = rng.random(len(task)) < 1.0 / (1.0 + np.exp(-0.3 * X[:, 0]))
+    model = mtboost.fit(
+        X,
+        y.astype(float),
+        task=task,
+        objective=library.own("binary:logistic"),
+        strategy="auto",
+        backend=library.name,
+        params={"max_depth": 2},
+        effort="fast",
+        n_threads=1,
+        seed=1,
+    )
+    X = rng.normal(size=(4000, 5))
+    found = model.predict(X, task=rng.integers(0, 40, 4000))
+    truth = 1.0 / (1.0 + np.exp(-0.3 * X[:, 0]))
+    log_loss = -(truth * np.log(found) + (1 - truth) * np.log(1 - found)).mean()
+    constant = -(truth * np.log(y.mean()) + (1 - truth) * np.log(1 - y.mean())).mean()
+    assert log_loss - constant < 0.1
 
 
 # The evidence -------------------------------------------------------------------------------------

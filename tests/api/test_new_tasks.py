@@ -109,7 +109,8 @@ def test_splitters_may_hold_out_whole_tasks():
 def test_the_report_promises_of_new_tasks_what_they_get():
     """Stores differ by constants of deviation 2, which rows of known stores hide.
 
-    The mean of six draws of 24 stores has a relative standard error of about .1.
+    The mean of six draws of 24 stores has a relative standard error of about .1. Of random rows two
+    draws suffice: they promise a fifth of the error.
     """
     ratios = {"random": [], "tasks": []}
     for seed in range(6):
@@ -117,6 +118,8 @@ def test_the_report_promises_of_new_tasks_what_they_get():
         is_new = np.array([store >= 18 for _, store in task])
         store = np.array([store for _, store in task])
         for validation, own in ratios.items():
+            if validation == "random" and seed > 1:
+                continue
             model = mtboost.fit(
                 X[~is_new],
                 y[~is_new],

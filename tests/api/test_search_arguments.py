@@ -89,9 +89,9 @@ def test_a_split_score_that_is_fixed_is_used(library):
 
 
 def test_a_metric_that_is_fixed_decides(library):
-    data = tasks_of(OUTLIER)
-    model, names = tried(library, data, eval_metric="mae")
-    by_default, _ = tried(library, data)
+    data, few = tasks_of(OUTLIER), {"linear_effects": False}
+    model, names = tried(library, data, eval_metric="mae", **few)
+    by_default, _ = tried(library, data, **few)
     assert model.metric == "mae"
     assert {"mae common", "mae final"} <= set(model.report().columns)
     same = {"given size, pooled", "given size, pooling 2"} & set(names)
@@ -129,7 +129,7 @@ def test_a_metric_that_is_no_mean_is_reported_and_does_not_decide(library, effor
 def test_a_metric_of_the_user_is_reported_with_and_without_weights(library):
     X, y, task = tasks_of(SAME)
     metric = Metric("own", lambda y, p: mean_squared_error(y, p), greater_is_better=False)
-    options = {**QUICK, "effort": "fast"}
+    options = {**QUICK, "effort": "fast", "linear_effects": False}
     report = fitted(library, (X, y, task), eval_metric=metric, **options).report()
     by_default = fitted(library, (X, y, task), **options).report()
     np.testing.assert_allclose(report["own common"], by_default["rmse common"] ** 2, rtol=1e-4)
@@ -172,7 +172,7 @@ def test_without_refit_the_final_model_is_one_of_the_training_rows(library):
     data = Dataset(X, y, task=task)
     train, valid = hold_out(data, 0.2, False, 0)
     of_rows = [(part.common.native, part.labels(), task_of_rows(part)) for part in (train, valid)]
-    fast = {"effort": "fast"}
+    fast = {"effort": "fast", "linear_effects": False}
     one, _ = tried(library, (X, y, task), refit=False, **fast)
     same, _ = tried(library, of_rows[0], eval_set=of_rows[1], **fast)
     assert library.raw(one.booster(0)) == library.raw(same.booster(0))
@@ -214,12 +214,13 @@ def test_histories_of_other_steps_are_not_told(library, monkeypatch):
         lambda self: dict.fromkeys(range(N_TASKS), "independent"),
     )
     data = tasks_of(SAME)  # of which independent models are far from the common one
+    few = {"linear_effects": False, "early_stopping_rounds": 3}
     params = {**OPTIONS["params"], "learning_rate": 0.02}
-    model = fitted(library, data, params=params, num_boost_round=200, early_stopping_rounds=3)
+    model = fitted(library, data, params=params, num_boost_round=200, **few)
     assert all(report.specific_rounds for report in model.reports.values())
     curves = [report.specific_history for report in model.reports.values()]
     assert not any(curve.size for curve in curves)
-    model = fitted(library, data)
+    model = fitted(library, data, **few)
     assert all(report.specific_history.size for report in model.reports.values())
 
 

@@ -14,6 +14,7 @@ from sklearn.model_selection import LeaveOneGroupOut, TimeSeriesSplit, cross_val
 import mtboost
 from mtboost.model import holding_out
 from mtboost.model.libraries import get_backend
+from mtboost.model.sharing import planning
 from mtboost.model.sharing.effort import EFFORTS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -92,6 +93,7 @@ def test_each_line_for_users_of_other_libraries_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(EFFORTS, "balanced", EFFORTS["fast"])  # short searches, held out once
     monkeypatch.setattr(holding_out, "_ENOUGH_ROWS", 0)
+    monkeypatch.setattr(planning, "with_linear_effects", lambda *_: None)
     names = {
         "cross_val_score": cross_val_score,
         "LeaveOneGroupOut": LeaveOneGroupOut,

@@ -37,7 +37,7 @@ def error(booster, X, y):
 
 def test_signum_known_importances_help_where_rows_are_few():
     """Figures 1 and 2: PFS beats GBT; PFS₁ beats PFS at first, and falls behind."""
-    test = make_signum(10_000, seed=99)
+    test = make_signum(2000, seed=99)
     errors = {}
     for n_rows in (20, 50, 200):
         found = []
@@ -66,7 +66,7 @@ def test_signum_importances_of_other_problems_help():
     ratios = []
     for k, (data, plain) in enumerate(zip(problems, models, strict=True)):
         prior = mtboost.feature_prior(models, leave_out=k)
-        test = make_signum(10_000, gamma=gammas[k], seed=1000 + k)
+        test = make_signum(2000, gamma=gammas[k], seed=1000 + k)
         sampled = train(data.X, data.y, prior)
         ratios.append(error(sampled, test.X, test.y) / error(plain, test.X, test.y))
     assert 0.8 < np.mean(ratios) < 0.95

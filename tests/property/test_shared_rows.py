@@ -190,7 +190,8 @@ def test_a_fit_knows_which_rows_are_not_independent(
     else:
         X, task = np.random.default_rng(1).normal(size=(N_TASKS * N_ROWS, 4)), data.tasks.codes
         validation = RepeatedKFold(n_splits=3, n_repeats=n_repeats, random_state=0)
-    mtboost.fit(X, data.labels(), task=task, validation=validation, effort="fast", n_threads=1)
+    options = {"effort": "fast", "num_boost_round": 5, "n_threads": 1}
+    mtboost.fit(X, data.labels(), task=task, validation=validation, **options)
     n_each, n_groups = (N_TASKS, N_ROWS) if n_repeats is None else (n_repeats, N_TASKS * N_ROWS)
     assert [n_each] * n_groups in seen
     assert None not in seen
