@@ -250,7 +250,7 @@ def divisions(forest: _core.Forest) -> list[list[np.ndarray]]:
 
 
 @given(problem=problems())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_forest_grows_the_twins_trees(problem: Problem) -> None:
     twins = problem.grow_twins()
     assume(not any(twin.is_doubtful for twin in twins))
@@ -345,7 +345,7 @@ def test_predictions_of_any_number_of_rows_are_the_twins(n_rows: int) -> None:
 
 
 def test_rows_too_wide_to_be_copied_are_read_wherever_they_lie() -> None:
-    problem = large_problem("number", 60, 600)
+    problem = large_problem("number", 30, 600)
     assert problem.n_trees * 256 < 600
     forest, X = problem.grow(), problem.data.X
     every_other = np.asfortranarray(np.repeat(X, 2, axis=1))[:, ::2]

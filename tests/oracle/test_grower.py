@@ -250,7 +250,7 @@ SCORES = {
 
 @pytest.mark.parametrize("name", SCORES)
 @given(problem=problems())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_kernel_grows_the_twins_tree(name: str, problem: Problem) -> None:
     make, score = SCORES[name]
     error = SCORE_ERROR.get(name, SMALL_ERROR)
@@ -287,7 +287,7 @@ PENALTIES = st.sampled_from([1e-3, 0.3, 1.0])
 
 
 @given(problem=with_task_column(), penalty=PENALTIES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_kernel_grows_the_twins_tree_with_task_splits(
     problem: tuple[Problem, int], penalty: float
 ) -> None:

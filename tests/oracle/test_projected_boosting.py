@@ -270,7 +270,7 @@ def test_a_weight_near_zero_is_known_as_far_as_floats_tell():
     compare(make_problem(2, "logistic", kind="hadamard", n_components=1, params=params, **options))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     seed=st.integers(0, 10**6),
     name=st.sampled_from(NAMES),

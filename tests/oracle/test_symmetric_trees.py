@@ -45,7 +45,7 @@ def twin(
 
 
 @given(problem=problems())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_core_grows_the_twins_tree(problem: Problem) -> None:
     kernel, expected = grow(problem, None, symmetric=True), twin(problem)
     assert_equal_tree(kernel, expected)
@@ -53,7 +53,7 @@ def test_core_grows_the_twins_tree(problem: Problem) -> None:
 
 
 @given(problem=with_task_column(), penalty=PENALTIES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_core_grows_the_twins_tree_with_task_splits(
     problem: tuple[Problem, int], penalty: float
 ) -> None:
@@ -63,7 +63,7 @@ def test_core_grows_the_twins_tree_with_task_splits(
 
 
 @given(problem=problems(), strength=st.sampled_from([0.1, 1.0, 30.0]), tree=st.integers(0, 1000))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_core_grows_the_twins_tree_with_noise(problem: Problem, strength: float, tree: int) -> None:
     options = {"random_strength": strength, "tree_number": tree}
     kernel, expected = (
