@@ -35,7 +35,7 @@ import mtboost.xgboost
 Run = Callable[[], bytes]
 
 TIME_LIMIT = 300.0
-MOMENTS = ("lines", "times", "lines")
+MOMENTS = ("lines", "times")
 _FOLLOWED = ("mtboost", "xgboost", "lightgbm")
 
 # Entries ------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ ENTRIES: dict[str, Callable[[], Run]] = {
     "fit-xgboost": lambda: _fit("xgboost"),
     "fit-auto-xgboost": lambda: _fit("xgboost", **_SEARCH),
     "fit-lightgbm": lambda: _fit("lightgbm"),
-    "fit-auto-lightgbm": lambda: _fit("lightgbm", **_SEARCH),
+    "fit-auto-lightgbm": lambda: _fit("lightgbm", linear_effects=False, **_SEARCH),
     "fit-splits-pooling": lambda: _fit("xgboost", **_SPLITS),
     "train": _train,
     "TaskSplit-xgboost": _split_xgboost,
