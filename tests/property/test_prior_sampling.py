@@ -20,7 +20,7 @@ from mtboost.xgboost.callbacks import InOrder
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
 FALSE_ALARM = 1e-7
-N_TREES = 1500
+N_TREES = 750
 N_FEATURES = 5
 # All combinations of binary columns, the label a sum in which a column weighs the more the lower
 # its number: of the columns drawn, the first is cut.
