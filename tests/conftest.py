@@ -4,6 +4,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 import threadpoolctl
@@ -40,8 +41,14 @@ def one_thread_unless_asked():
 
     It would start one thread per core even for tiny jobs: ten times slower where cores are busy.
     """
-    with threadpoolctl.threadpool_limits(1, "openmp"):
+    with _thread_pools().limit(limits=1, user_api="openmp"):
         yield
+
+
+@cache
+def _thread_pools() -> threadpoolctl.ThreadpoolController:
+    """Of the libraries imported above; finding them takes longer than many a test."""
+    return threadpoolctl.ThreadpoolController()
 
 
 @pytest.fixture(autouse=True)
