@@ -80,6 +80,7 @@ def test_auto_calibrates_without_the_weight_of_positives():
     """Probabilities of a loss that counts positives ten times are those of the rows again."""
     fixed = {"max_depth": 2, "subsample": 1.0, "scale_pos_weight": 10.0}
     auto = {"effort": "fast", "symmetric_trees": False, "num_boost_round": 60, "n_threads": 1}
+    auto |= {"linear_effects": False, "specific_rounds": 20}
     model = mtboost.fit(X, Y, task=TASK, calibrate=True, params=fixed, **auto)
     assert abs(model.predict(X, task=TASK).mean() - Y.mean()) < 0.05
     model.calibration = None

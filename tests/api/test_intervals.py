@@ -46,7 +46,10 @@ def covered(model, alpha=0.1):
 # ---- where scores come from -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"refit": False}, {"strategy": "auto", "effort": "fast"}])
+SEARCHED = {"strategy": "auto", "effort": "fast", "linear_effects": False}
+
+
+@pytest.mark.parametrize("options", [{}, {"refit": False}, SEARCHED])
 def test_fit_covers_each_task_as_often_as_asked(library, options):
     model = fitted(library, intervals=True, **options)
     found = covered(model)

@@ -135,6 +135,7 @@ def test_auto_predicts_a_table_with_the_columns_of_the_labels(tmp_path):
     """Also from a file, without a removed task, and with one label a row."""
     table, two = X.assign(store=STORE), Y[["late", "cost"]]
     fixed = {"params": {"max_depth": 2, "subsample": 1.0}, "symmetric_trees": False}
+    fixed |= {"linear_effects": False}
     model = mtboost.fit(table, two, task="store", effort="fast", intervals=True, **fixed, **FEW)
     frame = model.predict(table[:5], output="pandas")
     assert frame.columns.tolist() == list(two)
