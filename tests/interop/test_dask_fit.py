@@ -42,7 +42,7 @@ FRAME = pd.DataFrame(X, columns=list("abcd")).assign(
 )
 IS_VALID = RNG.random(N_ROWS) < 0.25
 ROUNDS = {
-    **{"num_boost_round": 8, "specific_rounds": 5, "params": {"learning_rate": 0.3}},
+    **{"num_boost_round": 12, "specific_rounds": 12, "params": {"learning_rate": 0.3}},
     "strategy": "two-stage",
 }
 
