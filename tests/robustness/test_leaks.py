@@ -3,7 +3,7 @@
 
 Measured is what the allocator of the C library has handed out and not got back, of the main arena
 and of mapped blocks, in a separate process. Tables of a repetition take some 40 KiB, models some
-tens: what keeps any of them over 20 repetitions is far above the bound.
+tens: what keeps any of them over 40 repetitions is far above the bound.
 """
 
 import os
@@ -14,7 +14,7 @@ from processes import run_script
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the state of glibc's malloc")
 
-REPETITIONS = 20
+REPETITIONS = 40
 #: Bytes that a repetition may keep on average. Caches that grow seldom (Python's own arenas, tables
 #: of interned strings, LightGBM's configuration) come to some hundreds; a kept vector of one float
 #: per row would be 2400, so that of anything of the size of the rows two are noticed.
