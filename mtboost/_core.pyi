@@ -769,6 +769,9 @@ class XgboostTrees(metaclass=_Pybind11Type):
         value: NDArray[np.float32],
         n_features: int,
         n_outputs: int,
+        category_nodes: NDArray[np.int64],
+        category_starts: NDArray[np.int64],
+        categories: NDArray[np.int32],
     ) -> None: ...
     @property
     def n_trees(self) -> int: ...
@@ -802,6 +805,9 @@ class LightgbmTrees(metaclass=_Pybind11Type):
         value: NDArray[np.float64],
         n_features: int,
         n_outputs: int,
+        category_nodes: NDArray[np.int64],
+        category_starts: NDArray[np.int64],
+        categories: NDArray[np.int32],
     ) -> None: ...
     @property
     def n_trees(self) -> int: ...

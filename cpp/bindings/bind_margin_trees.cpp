@@ -23,11 +23,19 @@ std::shared_ptr<MarginTrees<Value>> make_trees(const Contiguous<node_t>& roots, 
                                                const Contiguous<Value>& threshold,
                                                const Contiguous<std::uint8_t>& default_left,
                                                const Contiguous<Value>& value, feature_t n_features,
-                                               std::size_t n_outputs) {
-  const NodeArrays<Value> arrays{as_span(roots, "roots"),         as_span(left, "left"),
-                                 as_span(right, "right"),         as_span(feature, "feature"),
-                                 as_span(threshold, "threshold"), as_span(default_left, "default_left"),
-                                 as_span(value, "value")};
+                                               std::size_t n_outputs, const Contiguous<std::int64_t>& category_nodes,
+                                               const Contiguous<std::int64_t>& category_starts,
+                                               const Contiguous<std::int32_t>& categories) {
+  const NodeArrays<Value> arrays{as_span(roots, "roots"),
+                                 as_span(left, "left"),
+                                 as_span(right, "right"),
+                                 as_span(feature, "feature"),
+                                 as_span(threshold, "threshold"),
+                                 as_span(default_left, "default_left"),
+                                 as_span(value, "value"),
+                                 as_span(category_nodes, "category_nodes"),
+                                 as_span(category_starts, "category_starts"),
+                                 as_span(categories, "categories")};
   py::gil_scoped_release release;
   return std::make_shared<MarginTrees<Value>>(arrays, n_features, n_outputs);
 }
@@ -77,7 +85,8 @@ void bind(py::module_& module, const char* name, const char* text) {
       .def(py::init(&make_trees<Value>), py::kw_only(), py::arg("roots").noconvert(), py::arg("left").noconvert(),
            py::arg("right").noconvert(), py::arg("feature").noconvert(), py::arg("threshold").noconvert(),
            py::arg("default_left").noconvert(), py::arg("value").noconvert(), py::arg("n_features"),
-           py::arg("n_outputs"))
+           py::arg("n_outputs"), py::arg("category_nodes").noconvert(), py::arg("category_starts").noconvert(),
+           py::arg("categories").noconvert())
       .def_property_readonly("n_trees", &Trees::n_trees)
       .def_property_readonly("n_bytes", &Trees::n_bytes)
       .def_static("add_to", &add_to<Value>, py::arg("margins").noconvert(), py::arg("X").noconvert(), py::kw_only(),

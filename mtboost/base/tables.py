@@ -27,8 +27,6 @@ Library: TypeAlias = Literal["numpy", "scipy", "pandas", "polars", "pyarrow"]
 TaskColumn: TypeAlias = str | int | tuple[str | int, ...]
 #: Its position in the table, or those of several.
 TaskPosition: TypeAlias = int | tuple[int, ...]
-#: Below it all integers are float64 numbers.
-_FIRST_INEXACT = 2.0**53
 #: Cells of a table that is copied to be predicted by the core.
 _MOST_COPIED = 1 << 20
 
@@ -161,7 +159,7 @@ class Table:
             types = list(self.native.dtypes)
         else:
             return None
-        if not all(isinstance(own, np.dtype) and own.kind in "biuf" for own in types):
+        if not all(map(_is_plain, types)):
             return None
         is_plain = types[0] in (np.float32, np.float64) and all(own == types[0] for own in types)
         if is_plain and self.library == "numpy":
@@ -170,6 +168,23 @@ class Table:
             with np.errstate(over="ignore"):  # infinite, as in the libraries
                 cells = np.asarray(self.native, None if is_plain else dtype)
         return cells if cells.flags.aligned else cells.copy()
+
+    def coded_numbers(self, dtype: type[np.floating[Any]]) -> npt.NDArray[np.floating] | None:
+        """As :meth:`numbers`; a pandas DataFrame may have categories, which are their codes."""
+        types = list(self.native.dtypes) if self.library == "pandas" else []
+        places = [place for place, own in enumerate(types) if is_categorical(own)]
+        if not places:
+            return self.numbers(dtype)
+        others = [place for place in range(len(types)) if place not in places]
+        if not all(_is_plain(types[place]) for place in others):
+            return None
+        cells = np.empty(self.native.shape, dtype)
+        with np.errstate(over="ignore"):  # infinite, as in the libraries
+            cells[:, others] = self.native.iloc[:, others].to_numpy(dtype)
+        for place in places:
+            codes = self.native.iloc[:, place].array.codes
+            cells[:, place] = np.where(codes < 0, np.nan, codes)
+        return cells
 
     def copied_numbers(
         self, dtype: type[np.floating[Any]], unstored: float
@@ -339,6 +354,10 @@ def columns_of(task: TaskColumn | list[str]) -> Sequence[str | int]:
     return task if isinstance(task, tuple | list) else (task,)
 
 
+def _is_plain(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+
+
 def column_names(X: Any) -> tuple[str, ...]:
     """Names of the columns of a data frame; none of another table."""
     names = getattr(X, "column_names", getattr(X, "columns", ()))
@@ -368,10 +387,6 @@ class Columns:
         """Those of a table."""
         categories = {name: table.categories(name) for name in table.categorical_features}
         return cls(table.feature_names, table.n_features, categories)
-
-    def are_coded_as(self, other: "Columns") -> bool:
-        """Whether they are the same columns, and have the same codes of categories."""
-        return self == other and self.categories == other.categories
 
     def align(self, table: Table) -> Table:
         """These columns of a table, in their order and with their codes.
@@ -475,33 +490,6 @@ def _numbers_as_categories(table: Table, column: str, known: list[Any]) -> Table
     if unknown:
         _warn_of_unknown(table, column, unknown)
     return table.with_column(column, pandas.Categorical.from_codes(codes, known))
-
-
-def coded(table: Table, columns: Columns) -> Table | None:
-    """Return the columns of a small pandas table as an array, categories as their codes.
-
-    Libraries take long to read a few rows of a DataFrame with categories, and predict the same from
-    the codes. None for another table, or where not the same columns have categories.
-    """
-    if table.library != "pandas" or columns.names is None or not columns.categories:
-        return None
-    if table.n_rows * columns.n > _MOST_COPIED:
-        return None
-    table = columns.align(table)
-    types = list(table.column_types.items())
-    places = [place for place, (_, dtype) in enumerate(types) if is_categorical(dtype)]
-    if {types[place][0] for place in places} != columns.categories.keys():
-        return None
-    others = [place for place in range(len(types)) if place not in places]
-    if not all(isinstance(types[place][1], np.dtype) for place in others):
-        return None
-    cells = np.empty((table.n_rows, len(types)))
-    cells[:, others] = table.native.iloc[:, others].to_numpy(np.float64)
-    if (np.abs(cells[:, others]) >= _FIRST_INEXACT).any():  # a conversion could round twice
-        return None
-    for place in places:
-        cells[:, place] = table.codes(types[place][0])
-    return Table(cells, "numpy", table.feature_names)
 
 
 def _warn_of_unknown(table: Table, column: str, unknown: set[Any]) -> None:

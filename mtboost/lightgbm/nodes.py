@@ -9,7 +9,7 @@ import numpy as np
 
 from mtboost.lightgbm.assemble import Document, outputs_of
 from mtboost.lightgbm.tree import Array, read_categories
-from mtboost.trees.nodes import Nodes, TaskNodes
+from mtboost.trees.nodes import MOST_CODES, CategoryNodes, Nodes, TaskNodes
 
 _ZERO_IS_MISSING = 1
 
@@ -52,11 +52,18 @@ def nodes_of(document: Document, n_added: int) -> Nodes | None:
     feature = joined("split_feature", np.int64)
     n_features = len((document.header["feature_infos"] or "").split(" "))
     is_ours = feature < n_features - n_added
-    if (is_categorical & is_ours).any() or (missing_type == _ZERO_IS_MISSING).any():
+    if (missing_type == _ZERO_IS_MISSING).any():
+        return None
+    places, codes = _lists(entries)
+    if codes.max(initial=0) >= MOST_CODES:
         return None
     threshold = joined("threshold", np.float64)
     # NaN counts as 0 where the column had none.
     default_left = np.where(missing_type == 0, threshold >= 0.0, decision_type & 2 != 0)
+    default_left &= ~is_categorical
+    listing, are_tasks = inner[is_categorical], ~is_ours[is_categorical]
+    lists_tasks = are_tasks[places]
+    number = np.where(are_tasks, np.cumsum(are_tasks), np.cumsum(~are_tasks)) - 1
 
     def spread(values: Array, at: Array, dtype: type) -> Array:
         found: Array = np.zeros(n_nodes, dtype)
@@ -72,14 +79,23 @@ def nodes_of(document: Document, n_added: int) -> Nodes | None:
         threshold=spread(threshold, inner, np.float64),
         value=spread(joined("leaf_value", np.float64), leaves, np.float64),
         default_left=spread(default_left, inner, np.uint8),
-        task_nodes=_task_nodes(entries, inner[is_categorical]),
+        task_nodes=TaskNodes(
+            listing[are_tasks],
+            number[places[lists_tasks]],
+            codes[lists_tasks],
+            listed_go_left=True,
+            unknown_go_left=np.zeros(are_tasks.sum(), bool),
+        ),
+        category_nodes=CategoryNodes.of(
+            listing[~are_tasks], number[places[~lists_tasks]], codes[~lists_tasks]
+        ),
         n_features=n_features,
         n_outputs=outputs_of(document),
     )
 
 
-def _task_nodes(entries: Sequence[Mapping[str, str]], numbers: Array) -> TaskNodes:
-    """Return the nodes that list tasks, which have these numbers."""
+def _lists(entries: Sequence[Mapping[str, str]]) -> tuple[Array, Array]:
+    """Return which of the nodes with categories lists each code, and the codes."""
     places, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     n_nodes = 0
     for entry in entries:
@@ -88,10 +104,4 @@ def _task_nodes(entries: Sequence[Mapping[str, str]], numbers: Array) -> TaskNod
             places.append(n_nodes + np.repeat(np.arange(len(starts) - 1), np.diff(starts)))
             codes.append(own)
             n_nodes += len(starts) - 1
-    return TaskNodes(
-        numbers,
-        np.concatenate(places),
-        np.concatenate(codes),
-        listed_go_left=True,
-        unknown_go_left=np.zeros(len(numbers), bool),
-    )
+    return np.concatenate(places), np.concatenate(codes)

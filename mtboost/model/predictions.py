@@ -20,7 +20,7 @@ from mtboost.base.dataset import (
 from mtboost.base.frames import Output, predictions_as
 from mtboost.base.labels import as_base_margin
 from mtboost.base.several_labels import in_order_of_labels, label_codes
-from mtboost.base.tables import Table, coded, has_names
+from mtboost.base.tables import Table, has_names
 from mtboost.base.task_tables import check_task_keys, hint_of_one_row, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet, nearest
 from mtboost.base.user_warnings import warning_once
@@ -183,16 +183,15 @@ class FittedTasks(FittedParts):
         found = self._task_trees.margins(table, codes, start)
         if found is not None:
             return found
-        common = self._coded(table)
-        margins = self._stage.margins(common, codes, start)
+        margins = self._stage.margins(table, codes, start)
         for code in np.unique(codes[(codes >= 0) & (codes < len(self.tasks))]):
             name = self.tasks[code]
             booster = self.specific[name]
             if booster is not None:
                 rows = np.flatnonzero(codes == code)
-                columns = self.task_columns[name]
-                source = common if columns.are_coded_as(self._stage.columns) else table
-                own = columns.align(source if len(rows) == table.n_rows else source.take(rows))
+                own = self.task_columns[name].align(
+                    table if len(rows) == table.n_rows else table.take(rows)
+                )
                 margins[rows] = self._library.predict_margin(booster, own, margins[rows])
         return margins
 
@@ -403,13 +402,6 @@ class FittedTasks(FittedParts):
         known = nearest(task, self._names)
         code = -1 if known is None else self._names.code(known)
         return self._row_margins(table, np.full(table.n_rows, code, np.int32), base_margin)
-
-    def _coded(self, table: Table) -> Table:
-        """The common columns, read once for both models, if that is possible."""
-        if self._stage.optional_columns:
-            return table
-        found = coded(table, self._stage.columns)
-        return table if found is None else found
 
     def _start(self, base_margin: Any, n_rows: int) -> npt.NDArray[np.floating] | None:
         if base_margin is None:

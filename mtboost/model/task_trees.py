@@ -92,9 +92,9 @@ class TaskTrees:
         Returns
         -------
         ndarray of shape (n_rows,) or (n_rows, n_outputs), or None
-            None if the library has to predict: columns or trees have categories, the table is
-            large and sparse or of polars or pyarrow, tasks lack common columns, a value is
-            infinite, or there are no rows.
+            None if the library has to predict: the table is large and sparse or of polars or
+            pyarrow, or has categories there, tasks lack common columns, a value is infinite, or
+            there are no rows.
         """
         stage = self._stage
         if stage.optional_columns or len(codes) == 0:

@@ -294,12 +294,11 @@ class Backend(LibraryParameters):
         """Return the booster taken apart."""
 
     def cells(self, table: Table) -> npt.NDArray[np.floating] | None:
-        """Return the numbers of a table as the library reads them; None for other tables."""
-        return table.numbers(self.margin_type)
+        """Return the numbers of a table as the library reads them; None for other tables.
 
-    def coded_cells(self, table: Table) -> npt.NDArray[np.floating] | None:
-        """As :meth:`cells`; a pandas DataFrame may have categories, which are their codes."""
-        return self.cells(table.with_codes() if table.library == "pandas" else table)
+        Categories are their codes.
+        """
+        return table.coded_numbers(self.margin_type)
 
     def cells_to_predict(self, table: Table) -> npt.NDArray[np.floating] | None:
         """As :meth:`cells`; small sparse tables and those of polars and pyarrow are copied."""

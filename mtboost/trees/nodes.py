@@ -15,6 +15,8 @@ from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.trees.monotone import leaf_bounds
 
 MarginTrees = _core.XgboostTrees | _core.LightgbmTrees
+#: Codes of categories that the core predicts with are below.
+MOST_CODES = 1 << 24
 _Bools = npt.NDArray[np.bool_]
 
 
@@ -58,10 +60,40 @@ NO_TASK_NODES = TaskNodes(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class CategoryNodes:
+    """Nodes that compare the code of a category of the table with a list; there may be none.
+
+    Listed codes go right in XGBoost, left in LightGBM, as `_core.XgboostTrees` and
+    `_core.LightgbmTrees` document.
+
+    Attributes
+    ----------
+    nodes : ndarray of int64, shape (n_nodes,)
+        Ascending.
+    starts : ndarray of int64, shape (n_nodes + 1,)
+    codes : ndarray of int32
+        Those of node ``nodes[i]`` are ``codes[starts[i]:starts[i + 1]]``.
+    """
+
+    nodes: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    codes: Int32Array
+
+    @classmethod
+    def of(
+        cls,
+        nodes: npt.NDArray[np.integer[Any]],
+        places: npt.NDArray[np.integer[Any]],
+        codes: npt.NDArray[np.integer[Any]],
+    ) -> CategoryNodes:
+        """Make them of codes and the position in `nodes` of the node that lists each, ascending."""
+        starts = np.searchsorted(places, np.arange(len(nodes) + 1))
+        return cls(nodes.astype(np.int64), starts.astype(np.int64), codes.astype(np.int32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Nodes:
     """Nodes of all trees of a booster, numbered together.
-
-    A table's columns are compared with thresholds only: categories are those of tasks.
 
     Attributes
     ----------
@@ -77,6 +109,7 @@ class Nodes:
         `_core.LightgbmTrees` document.
     default_left : ndarray of uint8, shape (n_nodes,)
     task_nodes : TaskNodes
+    category_nodes : CategoryNodes
     n_features, n_outputs : int
     """
 
@@ -89,12 +122,15 @@ class Nodes:
     value: npt.NDArray[np.floating[Any]]
     default_left: npt.NDArray[np.uint8]
     task_nodes: TaskNodes
+    category_nodes: CategoryNodes
     n_features: int
     n_outputs: int
 
     @property
     def n_bytes(self) -> int:
-        arrays = (getattr(self, name) for name in self.__dataclass_fields__)
+        own = self.category_nodes
+        arrays = [getattr(self, name) for name in self.__dataclass_fields__]
+        arrays += [own.nodes, own.starts, own.codes]
         return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
     def with_values(self, values: Float64Array) -> Nodes:
@@ -167,4 +203,7 @@ class Nodes:
             value=self.value,
             n_features=self.n_features,
             n_outputs=self.n_outputs,
+            category_nodes=self.category_nodes.nodes,
+            category_starts=self.category_nodes.starts,
+            categories=self.category_nodes.codes,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtboost.trees.nodes import Nodes, TaskNodes
+from mtboost.trees.nodes import CategoryNodes, Nodes, TaskNodes
 from mtboost.xgboost.assemble import Document, outputs_of, trees_of
 
 
@@ -16,12 +16,9 @@ def nodes_of(document: Document, n_added: int) -> Nodes | None:
     """
     trees, n_outputs, learner = trees_of(document), outputs_of(document), document["learner"]
     n_features = int(learner["learner_model_param"]["num_feature"])
-    types = learner["feature_types"] or []
     numbers = np.arange(len(trees)) % n_outputs
-    if (
-        "c" in types[: n_features - n_added]
-        or not np.array_equal(learner["gradient_booster"]["model"]["tree_info"], numbers)
-        or any(tree["tree_param"]["size_leaf_vector"] not in ("0", "1") for tree in trees)
+    if not np.array_equal(learner["gradient_booster"]["model"]["tree_info"], numbers) or any(
+        tree["tree_param"]["size_leaf_vector"] not in ("0", "1") for tree in trees
     ):
         return None
 
@@ -38,21 +35,29 @@ def nodes_of(document: Document, n_added: int) -> Nodes | None:
     sizes = joined("categories_sizes", np.int64)
     n_lists = [len(tree["categories_nodes"]) for tree in trees]
     listing = joined("categories_nodes", np.int64) + np.repeat(first_nodes, n_lists)
+    places, codes = np.repeat(np.arange(len(listing)), sizes), joined("categories", np.int32)
+    feature = joined("split_indices", np.uint32)
+    are_tasks = feature[listing] >= n_features - n_added
+    lists_tasks = are_tasks[places]
+    number = np.where(are_tasks, np.cumsum(are_tasks), np.cumsum(~are_tasks)) - 1
     return Nodes(
         roots=first_nodes.astype(np.int32),
         first_leaves=first_nodes,
         left=np.where(is_leaf, np.int32(-1), left + shift),
         right=np.where(is_leaf, np.int32(-1), right + shift),
-        feature=joined("split_indices", np.uint32),
+        feature=feature,
         threshold=conditions,
         value=conditions,
         default_left=default_left,
         task_nodes=TaskNodes(
-            listing,
-            np.repeat(np.arange(len(listing)), sizes),
-            joined("categories", np.int32),
+            listing[are_tasks],
+            number[places[lists_tasks]],
+            codes[lists_tasks],
             listed_go_left=False,
-            unknown_go_left=default_left[listing] == 1,
+            unknown_go_left=default_left[listing[are_tasks]] == 1,
+        ),
+        category_nodes=CategoryNodes.of(
+            listing[~are_tasks], number[places[~lists_tasks]], codes[~lists_tasks]
         ),
         n_features=n_features,
         n_outputs=n_outputs,

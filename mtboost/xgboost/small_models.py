@@ -25,7 +25,7 @@ from mtboost.errors import UnsupportedError
 from mtboost.trees.document import Unloaded
 from mtboost.trees.leaf_gains import Splits, gains_of_values
 from mtboost.trees.losses import make_loss
-from mtboost.trees.nodes import NO_TASK_NODES, Nodes
+from mtboost.trees.nodes import NO_TASK_NODES, CategoryNodes, Nodes
 from mtboost.trees.small_models import RowsByModel, SmallTrainer
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble, library
@@ -162,6 +162,17 @@ def _splits(arrays: _Arrays) -> list[Splits]:
     return [Splits(*(own[begin:end] for own in columns)) for begin, end in pairwise(begins)]
 
 
+def _categories(arrays: _Arrays, begin: int, end: int) -> tuple[npt.NDArray[Any], ...]:
+    """Nodes with categories among some nodes, starts of their lists, and the codes."""
+    first, last = np.searchsorted(arrays["categorical_nodes"], [begin, end]).tolist()
+    starts = arrays["category_starts"][first : last + 1]
+    return (
+        arrays["categorical_nodes"][first:last] - begin,
+        starts - starts[0],
+        arrays["categories"][starts[0] : starts[-1]],
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelTrees(Unloaded):
     """Trees of one of them; `first` are the values of a round before them, if there is one."""
@@ -204,13 +215,12 @@ class ModelTrees(Unloaded):
         own = {name: arrays[name][begin:end] for name in arrays.keys() - _OF_CATEGORIES}
         left = own["left"]
         own |= {"right": np.where(left < 0, left, left + 1), "threshold": own["condition"]}
-        first, last = np.searchsorted(arrays["categorical_nodes"], [begin, end]).tolist()
-        starts = arrays["category_starts"][first : last + 1]
+        nodes, starts, codes = _categories(arrays, begin, end)
         own |= {
             "value": own["condition"],
-            "categorical_nodes": (arrays["categorical_nodes"][first:last] - begin).astype(np.int32),
-            "category_starts": starts - starts[0],
-            "categories": arrays["categories"][starts[0] : starts[-1]],
+            "categorical_nodes": nodes.astype(np.int32),
+            "category_starts": starts,
+            "categories": codes,
         }
         return assemble.tree_document(own, n_features=self._n_features)
 
@@ -222,19 +232,17 @@ class ModelTrees(Unloaded):
         trees, arrays = self._trees(), self.shared.arrays
         firsts = arrays["first_nodes"][trees.start : trees.stop + 1]
         begin, end = int(firsts[0]), int(firsts[-1])
-        first, last = np.searchsorted(arrays["categorical_nodes"], [begin, end]).tolist()
-        if first < last:
-            return None
         own = {name: arrays[name][begin:end] for name in _OF_NODES}
         roots = firsts[:-1] - begin
         left = own["left"] + np.repeat(roots, np.diff(firsts)).astype(np.int32)
         left[own["left"] < 0] = -1
+        listing, starts, codes = _categories(arrays, begin, end)
         if self.first is not None:  # trees of one leaf before the others
             n = len(self.first)
             own = {name: np.append(np.zeros(n, own[name].dtype), own[name]) for name in _OF_NODES}
             own["condition"][:n] = self.first
             left = np.append(np.full(n, -1), np.where(left < 0, left, left + n)).astype(np.int32)
-            roots = np.append(np.arange(n), roots + n)
+            roots, listing = np.append(np.arange(n), roots + n), listing + n
         return Nodes(
             roots=roots.astype(np.int32),
             first_leaves=roots,
@@ -245,6 +253,7 @@ class ModelTrees(Unloaded):
             value=own["condition"],
             default_left=own["default_left"],
             task_nodes=NO_TASK_NODES,
+            category_nodes=CategoryNodes(listing, starts, codes),
             n_features=self._n_features,
             n_outputs=self.shared.n_outputs,
         )

@@ -8,8 +8,7 @@ import pytest
 
 import mtboost
 from mtboost.base.checked_tables import as_table
-from mtboost.base.tables import Columns, coded
-from mtboost.model import predictions as model_predictions
+from mtboost.model.task_trees import TaskTrees
 
 TWO_STAGE = {"task": "shop", "strategy": "two-stage", "num_boost_round": 20}
 
@@ -83,7 +82,7 @@ def table_with_categories(rng, n_rows):
 
 
 @pytest.mark.parametrize("specific", ["same columns", "further categories", "no rounds"])
-def test_rows_with_categories_are_predicted_alike_by_codes_and_as_a_frame(
+def test_rows_with_categories_are_predicted_alike_by_the_core_and_the_library(
     library, monkeypatch, specific
 ):
     rng = np.random.default_rng(3)
@@ -109,31 +108,27 @@ def test_rows_with_categories_are_predicted_alike_by_codes_and_as_a_frame(
             single.append(model.predict_margin(both, task=["x"] * 4 + ["y"] * 4))
         return np.concatenate([*by_task.values(), *single])
 
-    n_coded = []
+    of_core = TaskTrees.margins
+    n_of_core = []
 
     def counted(*arguments):
-        found = coded(*arguments)
-        n_coded.append(found is not None)
+        found = of_core(*arguments)
+        n_of_core.append(found is not None)
         return found
 
-    monkeypatch.setattr(model_predictions, "coded", counted)
+    monkeypatch.setattr(TaskTrees, "margins", counted)
     found = predictions()
-    assert n_coded
-    assert all(n_coded)
-    monkeypatch.setattr(model_predictions, "coded", lambda *arguments: None)
+    assert n_of_core
+    assert all(n_of_core)
+    monkeypatch.setattr(TaskTrees, "margins", lambda *arguments: None)
     np.testing.assert_array_equal(found, predictions())
 
 
 def test_what_codes_cannot_hold_is_left_to_the_library():
     frame = table_with_categories(np.random.default_rng(3), 6)
-    columns = Columns.of(as_table(frame))
-    assert coded(as_table(frame), columns).library == "numpy"
-    for other in (
-        frame.assign(n=2**53 + 1),
-        frame.assign(a=np.inf),
-        frame.assign(b=frame["b"].astype("Float32")),
-    ):
-        assert coded(as_table(other), columns) is None
-    numbers = coded(as_table(frame.assign(level=frame["level"].astype(float))), columns)
-    np.testing.assert_array_equal(numbers.native, coded(as_table(frame), columns).native)
-    assert coded(as_table(frame[["a", "b"]]), Columns.of(as_table(frame[["a", "b"]]))) is None
+    cells = as_table(frame).coded_numbers(np.float32)
+    assert (cells.dtype, cells.shape) == (np.float32, frame.shape)
+    for other in (frame.assign(b=frame["b"].astype("Float32")), polars.from_pandas(frame)):
+        assert as_table(other).coded_numbers(np.float32) is None
+    numbers = as_table(frame.assign(level=frame["level"].cat.codes.astype(float)))
+    np.testing.assert_array_equal(numbers.coded_numbers(np.float32), cells)

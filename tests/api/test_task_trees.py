@@ -10,8 +10,9 @@ import pandas as pd
 import polars
 import pytest
 import scipy.sparse
+import xgboost
 from libraries import LIBRARIES
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import mtboost
 from mtboost.base.latest import Latest
@@ -101,6 +102,49 @@ def test_margins_have_the_bits_of_the_library(library, kind, monkeypatch):
         check_bits(model, monkeypatch, "predict_margin", NEW[:1], task=[task])
     unknown = np.where(TASK == 5, 4, TASK)
     check_bits(model, monkeypatch, "predict", NEW, task=unknown, unknown_task="common")
+
+
+CATEGORIES = pd.DataFrame(X, columns=[*"abcd"])
+for name, n_categories in (
+    ("few", 3),
+    ("some", 20),
+    ("many", 70),
+):  # `many` takes two words of bits
+    codes = RNG.integers(-1, n_categories, N)  # -1 is missing
+    CATEGORIES[name] = pd.Categorical.from_codes(
+        codes, [f"{name} {i}" for i in range(n_categories)]
+    )
+Y_OF_CATEGORIES = Y + CATEGORIES["some"].cat.codes % 3 + CATEGORIES["many"].cat.codes % 2
+NEW_CATEGORIES = CATEGORIES.sample(frac=1.0, random_state=0)
+NEW_CATEGORIES[[*"abcd"]] = NEW
+# Other labels in another order, some of them unknown.
+NEW_CATEGORIES["some"] = NEW_CATEGORIES["some"].cat.set_categories(
+    ["new", *(f"some {i}" for i in range(18, -1, -2))]
+)
+
+
+@pytest.mark.usefixtures("of_core")
+@pytest.mark.parametrize("params", [{}, {"max_cat_to_onehot": 100}], ids=["sets", "one-hot"])
+@pytest.mark.parametrize("kind", ["same trees", "pooled leaves", "no specific"])
+def test_margins_of_categories_have_the_bits_of_the_library(library, kind, params, monkeypatch):
+    if library.name == "lightgbm":
+        params = {**params, "min_data_per_group": 1, "cat_smooth": 1.0}
+    model = fit(library, Y_OF_CATEGORIES, table=CATEGORIES, params=params, **KINDS[kind])
+    nodes = model._library.document(model.common).nodes()
+    assert len(nodes.category_nodes.nodes) > 0
+    check_bits(model, monkeypatch, "predict_margin", NEW_CATEGORIES, task=TASK)
+    for task in model.tasks:
+        check_bits(model, monkeypatch, "predict_margin", NEW_CATEGORIES[:9], task=[task] * 9)
+        own = model.booster(task)
+        if library.name == "xgboost":
+            matrix = xgboost.DMatrix(CATEGORIES[own.feature_names], enable_categorical=True)
+            expected = own.predict(matrix, output_margin=True)
+        else:
+            expected = own.predict(CATEGORIES, raw_score=True)
+        found = model.predict_margin(CATEGORIES, task=[task] * N)
+        # LightGBM's booster of a task adds the specific trees one by one to the common ones.
+        tolerance = 0 if library.name == "xgboost" else 1e-13
+        assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.usefixtures("of_core")

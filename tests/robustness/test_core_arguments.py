@@ -83,8 +83,15 @@ def margin_trees(**arrays):
         roots=i32(0), left=i32(1, -1, -1), right=i32(2, -1, -1), feature=u32(2, 0, 0),
         threshold=f32(0, 0, 0), default_left=np.zeros(3, np.uint8), value=f32(0, 1, 2),
         n_features=3, n_outputs=1,
+        category_nodes=np.zeros(0, np.int64), category_starts=np.zeros(1, np.int64),
+        categories=i32(),
     )
     return _core.XgboostTrees(**own | arrays)
+def lists(node, starts=(0, 1), code=1):
+    return dict(
+        category_nodes=np.array([node]), category_starts=np.array(starts), categories=i32(code)
+    )
+assert margin_trees(**lists(0))
 def add_trees(trees=None, margins=None, X=X, **options):
     own = dict(
         rows=None, trees=[trees or margin_trees()], n_trees=[1], begins=[0], ends=[30],
@@ -212,6 +219,13 @@ ARRAYS = [
     "margin_trees(roots=i32(-1))",
     "margin_trees(feature=u32(3, 0, 0))",
     "margin_trees(value=f32(0, 1))",
+    "margin_trees(**lists(0, starts=[0]))",
+    "margin_trees(**lists(3))",
+    "margin_trees(**lists(-1))",
+    "margin_trees(**lists(0, starts=[0, 2]))",
+    "margin_trees(**lists(0, code=-1))",
+    "margin_trees(**lists(0, code=1 << 24))",
+    "margin_trees(categories=i32(1))",
     "margin_trees(n_outputs=2)",
     "margin_trees(n_outputs=0)",
     "add_trees(X=X[:, :2])",

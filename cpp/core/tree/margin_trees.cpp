@@ -16,6 +16,7 @@ namespace {
 
 // Rows of a block, unless they are wide: their values should stay in the fastest cache.
 constexpr std::size_t kMostRows = 256, kMostCells = 4096;
+constexpr std::uint32_t kNoList = ~std::uint32_t{0}, kWordBits = 64, kMostFeatures = 1u << 30;
 // LightGBM's kZeroThreshold.
 constexpr double kNextToZero = 1e-35f;
 
@@ -34,11 +35,12 @@ MarginTrees<Value>::MarginTrees(const NodeArrays<Value>& arrays, feature_t n_fea
     : n_features_(n_features), n_outputs_(n_outputs) {
   const std::size_t n_nodes = arrays.left.size();
   require(n_outputs > 0 && arrays.roots.size() % n_outputs == 0, "trees must make whole rounds");
-  require(n_features > 0 && n_features < (1u << 31), "n_features must be between 1 and 2^31 - 1");
+  require(n_features > 0 && n_features < kMostFeatures, "n_features must be between 1 and 2^30 - 1");
   require(arrays.right.size() == n_nodes && arrays.feature.size() == n_nodes && arrays.threshold.size() == n_nodes &&
               arrays.default_left.size() == n_nodes && arrays.value.size() == n_nodes,
           "arrays of nodes must have one length");
   const auto in_range = [&](node_t node) { return node >= 0 && static_cast<std::size_t>(node) < n_nodes; };
+  const auto lists = read_lists(arrays);
   std::vector<node_t> level, next;  // numbers in the arrays
   for (const node_t root : arrays.roots) {
     require(in_range(root), "a root does not exist");
@@ -55,12 +57,14 @@ MarginTrees<Value>::MarginTrees(const NodeArrays<Value>& arrays, feature_t n_fea
         const auto at = static_cast<std::size_t>(number);
         values_.push_back(arrays.value[at]);
         if (arrays.left[at] < 0) {
-          nodes_.push_back({std::numeric_limits<Value>::infinity(), 0, 1, static_cast<node_t>(nodes_.size())});
+          nodes_.push_back({std::numeric_limits<Value>::infinity(), 0, 0, 1, static_cast<node_t>(nodes_.size())});
           continue;
         }
         require(in_range(arrays.left[at]) && in_range(arrays.right[at]), "a child does not exist");
         require(arrays.feature[at] < n_features, "a node tests a feature that does not exist");
-        nodes_.push_back({arrays.threshold[at], arrays.feature[at] & ~(1u << 31), arrays.default_left[at] != 0,
+        const bool is_categorical = !lists.empty() && lists[at] != kNoList;
+        nodes_.push_back({is_categorical ? static_cast<Value>(lists[at]) : arrays.threshold[at],
+                          arrays.feature[at] & (kMostFeatures - 1), is_categorical, arrays.default_left[at] != 0,
                           static_cast<node_t>(behind + next.size())});
         next.push_back(arrays.left[at]);
         next.push_back(arrays.right[at]);
@@ -75,21 +79,66 @@ MarginTrees<Value>::MarginTrees(const NodeArrays<Value>& arrays, feature_t n_fea
   values_.shrink_to_fit();
 }
 
+// The list of each node, kNoList for others; empty if there are no lists.
+template <typename Value>
+std::vector<std::uint32_t> MarginTrees<Value>::read_lists(const NodeArrays<Value>& arrays) {
+  const auto& starts = arrays.category_starts;
+  const std::size_t n_lists = arrays.category_nodes.size();
+  require(n_lists == 0 ? starts.size() <= 1 && arrays.categories.empty()
+                       : starts.size() == n_lists + 1 && starts.front() == 0 && std::ranges::is_sorted(starts) &&
+                             static_cast<std::size_t>(starts.back()) == arrays.categories.size(),
+          "starts of categories must ascend from 0 to their number");
+  require(n_lists < std::size_t{kMostCodes}, "too many nodes with categories");  // a float holds their numbers
+  if (n_lists == 0) return {};
+  std::vector<std::uint32_t> lists(arrays.left.size(), kNoList);
+  for (std::size_t i = 0; i < n_lists; ++i) {
+    const std::int64_t node = arrays.category_nodes[i];
+    require(node >= 0 && static_cast<std::size_t>(node) < lists.size(), "a node with categories does not exist");
+    lists[static_cast<std::size_t>(node)] = static_cast<std::uint32_t>(i);
+    const auto codes = arrays.categories.subspan(static_cast<std::size_t>(starts[i]),
+                                                 static_cast<std::size_t>(starts[i + 1] - starts[i]));
+    std::uint32_t end = 0;
+    for (const std::int32_t code : codes) {
+      require(code >= 0 && code < kMostCodes, "a code of a category is out of range");
+      end = std::max(end, static_cast<std::uint32_t>(code) + 1);
+    }
+    const std::size_t first_word = bits_.size();
+    lists_.push_back({first_word, static_cast<Value>(end)});
+    bits_.resize(first_word + end / kWordBits + 1);
+    for (const std::int32_t code : codes) {
+      const auto own = static_cast<std::uint32_t>(code);
+      bits_[first_word + own / kWordBits] |= std::uint64_t{1} << (own % kWordBits);
+    }
+  }
+  return lists;
+}
+
+template <typename Value>
+inline bool MarginTrees<Value>::is_listed(std::size_t list, Value code) const noexcept {
+  const List& own = lists_[list];
+  // The libraries cut off fractions: LightGBM reads -0.5 as code 0, XGBoost as no code.
+  const bool is_code = std::is_same_v<Value, float> ? code >= Value{0} : code > Value{-1};
+  if (!(is_code && code < own.end)) return false;
+  const auto whole = static_cast<std::uint32_t>(code);
+  return (bits_[own.first_word + whole / kWordBits] >> (whole % kWordBits) & 1) != 0;
+}
+
 template <typename Value>
 std::size_t MarginTrees<Value>::n_bytes() const noexcept {
-  return sizeof(*this) + nodes_.size() * sizeof(Node) + values_.size() * sizeof(Value) +
+  return sizeof(*this) + lists_.size() * sizeof(List) + bits_.size() * sizeof(std::uint64_t) +
+         nodes_.size() * sizeof(Node) + values_.size() * sizeof(Value) +
          depths_.size() * (sizeof(std::uint32_t) + sizeof(node_t));
 }
 
 template <typename Value>
-template <bool kMissing>
-inline node_t MarginTrees<Value>::child(const Node& node, const Value* row) noexcept {
+template <bool kMissing, bool kCategories>
+inline node_t MarginTrees<Value>::child(const Node& node, const Value* row) const noexcept {
+  constexpr bool kIsXgboost = std::is_same_v<Value, float>;
   const Value value = row[node.feature];
-  bool goes_left;
-  if constexpr (std::is_same_v<Value, float>) {
-    goes_left = value < node.threshold;
-  } else {
-    goes_left = value <= node.threshold;
+  bool goes_left = kIsXgboost ? value < node.threshold : value <= node.threshold;
+  if constexpr (kCategories) {  // a branch: without one all steps read lists, and take a third longer
+    if (node.is_categorical != 0)
+      goes_left = !std::isnan(value) && is_listed(static_cast<std::size_t>(node.threshold), value) != kIsXgboost;
   }
   if constexpr (kMissing) goes_left = goes_left | (std::isnan(value) & (node.default_left != 0));
   return node.left + (goes_left ? 0 : 1);
@@ -97,7 +146,7 @@ inline node_t MarginTrees<Value>::child(const Node& node, const Value* row) noex
 
 // Rows in eights go through a tree side by side, any other row through eight trees.
 template <typename Value>
-template <bool kMissing>
+template <bool kMissing, bool kCategories>
 inline void MarginTrees<Value>::add(std::span<Value> sums, const Value* rows, std::size_t n_trees) const noexcept {
   const std::size_t n_rows = sums.size() / n_outputs_, n_sides = n_rows - n_rows % kWalks, width = n_features_;
   const Node* const nodes = nodes_.data();
@@ -108,8 +157,9 @@ inline void MarginTrees<Value>::add(std::span<Value> sums, const Value* rows, st
     for (std::size_t row = 0; row < n_sides; row += kWalks) {
       const Value* const first = rows + row * width;
       at.fill(roots_[tree]);
-      walk_to_leaves(at, depths_[tree],
-                     [=](std::size_t walk, node_t node) { return child<kMissing>(nodes[node], first + walk * width); });
+      walk_to_leaves(at, depths_[tree], [=, this](std::size_t walk, node_t node) {
+        return child<kMissing, kCategories>(nodes[node], first + walk * width);
+      });
       for (std::size_t walk = 0; walk < kWalks; ++walk) sums_of_output[(row + walk) * n_outputs_] += values[at[walk]];
     }
   }
@@ -123,7 +173,8 @@ inline void MarginTrees<Value>::add(std::span<Value> sums, const Value* rows, st
         at[walk] = roots_[number];
         depth = std::max(depth, depths_[number]);
       }
-      walk_to_leaves(at, depth, [=](std::size_t, node_t node) { return child<kMissing>(nodes[node], own); });
+      walk_to_leaves(at, depth,
+                     [=, this](std::size_t, node_t node) { return child<kMissing, kCategories>(nodes[node], own); });
       for (std::size_t walk = 0; walk < n_walks; ++walk)
         sums[row * n_outputs_ + (tree + walk) % n_outputs_] += values[at[walk]];
     }
@@ -133,10 +184,10 @@ inline void MarginTrees<Value>::add(std::span<Value> sums, const Value* rows, st
 template <typename Value>
 void MarginTrees<Value>::add_to(std::span<Value> sums, const Value* rows, std::size_t n_trees,
                                 bool may_be_missing) const noexcept {
-  if (may_be_missing) {
-    add<true>(sums, rows, n_trees);
+  if (lists_.empty()) {
+    may_be_missing ? add<true, false>(sums, rows, n_trees) : add<false, false>(sums, rows, n_trees);
   } else {
-    add<false>(sums, rows, n_trees);
+    may_be_missing ? add<true, true>(sums, rows, n_trees) : add<false, true>(sums, rows, n_trees);
   }
 }
 

@@ -3,7 +3,8 @@
 // the order of the trees. Margins are bitwise those of the library, whose comparisons and number types the trees keep:
 //   float:  XGBoost. value < threshold goes left; infinite values are refused.
 //   double: LightGBM. value <= threshold goes left; a value within 1e-35 of 0 is read as 0.
-// In both a missing value (NaN) goes the node's default way. There are no categorical nodes.
+// In both a missing value (NaN) goes the node's default way. A node may compare the code of a category with a list instead:
+// listed codes go right in XGBoost, left in LightGBM, and any other value the other way.
 // Always holds: siblings are neighbours, and a leaf is its own left child, to which every value leads. All walks through
 // a tree can therefore take as many steps as its deepest leaf needs, without a branch.
 // (tree.hpp is a tree while the plug-ins grow it, decision_tree.hpp one of a forest.)
@@ -31,7 +32,12 @@ struct NodeArrays {
   std::span<const Value> threshold;
   std::span<const std::uint8_t> default_left;
   std::span<const Value> value;
+  // Nodes that compare with lists, ascending; where the list of each begins, and the end of the last; the codes.
+  std::span<const std::int64_t> category_nodes{}, category_starts{};
+  std::span<const std::int32_t> categories{};
 };
+
+inline constexpr std::int32_t kMostCodes = 1 << 24;  // XGBoost's limit: exact in float
 
 template <typename Value>
 class MarginTrees {
@@ -50,16 +56,23 @@ class MarginTrees {
 
  private:
   struct Node {
-    Value threshold;
-    std::uint32_t feature : 31;
+    Value threshold;  // with categories the number of the list
+    std::uint32_t feature : 30;
+    std::uint32_t is_categorical : 1;
     std::uint32_t default_left : 1;
     node_t left;
   };
-
-  template <bool kMissing>
+  // Codes as bits.
+  struct List {
+    std::size_t first_word;
+    Value end;  // above all codes
+  };
+  std::vector<std::uint32_t> read_lists(const NodeArrays<Value>& arrays);
+  bool is_listed(std::size_t list, Value code) const noexcept;
+  template <bool kMissing, bool kCategories>
   void add(std::span<Value> sums, const Value* rows, std::size_t n_trees) const noexcept;
-  template <bool kMissing>
-  static node_t child(const Node& node, const Value* row) noexcept;
+  template <bool kMissing, bool kCategories>
+  node_t child(const Node& node, const Value* row) const noexcept;
 
   feature_t n_features_;
   std::size_t n_outputs_;
@@ -67,6 +80,8 @@ class MarginTrees {
   std::vector<std::uint32_t> depths_;
   std::vector<Node> nodes_;
   std::vector<Value> values_;
+  std::vector<List> lists_;
+  std::vector<std::uint64_t> bits_;
 };
 
 // Rows that follow the same trees.

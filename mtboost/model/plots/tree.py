@@ -150,7 +150,7 @@ def _find(model: FittedTasks, task: TaskName, number: int) -> tuple[_Tree, int]:
         )
     is_common = number < n_common
     found = common if is_common else specific
-    if found is None:
+    if found is None or len(found.category_nodes.nodes):
         raise UnsupportedError(
             "plot_tree() draws splits by numbers, and these trees have categories: pass "
             f"model.booster({task!r}) to {model.backend}.plot_tree()."

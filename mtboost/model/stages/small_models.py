@@ -81,10 +81,10 @@ def fit_small_models(
     if table is None or of_all is None:
         return {}
     settings = of_all
-    cells = backend.coded_cells(table)
+    cells = backend.cells(table)
     valid_cells = None
     if valid is not None and valid.only_table is not None:
-        valid_cells = backend.coded_cells(Columns.of(table).align(valid.only_table))
+        valid_cells = backend.cells(Columns.of(table).align(valid.only_table))
     if cells is None or (valid is not None and valid_cells is None):
         return {}
     codes = np.array([data.tasks.code(task) for task in tasks], np.int64)
