@@ -2,8 +2,7 @@
 """What README.md and docs/ show, works.
 
 A Python block after the line ``<!-- runnable -->`` is run. The blocks of a page share their names,
-as if a reader typed them one after the other. Searches are shorter than a reader's, except in
-README.md and on pages that assert something.
+as if a reader typed them one after the other.
 """
 
 import re
@@ -11,12 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mtboost.model import holding_out
-from mtboost.model.sharing.effort import EFFORTS
-
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUNNABLE = re.compile(r"^<!-- runnable -->\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 
@@ -32,9 +27,6 @@ def snippets(page):
 @pytest.mark.parametrize("page", [p for p in PAGES if snippets(p)], ids=name)
 def test_snippets_run_in_the_order_of_the_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if page != README and not any("assert " in block[1] for block in snippets(page)):
-        monkeypatch.setitem(EFFORTS, "balanced", EFFORTS["fast"])
-        monkeypatch.setattr(holding_out, "_ENOUGH_ROWS", 0)  # held out once
     names = {}
     for block in snippets(page):
         n_lines_above = block.string.count("\n", 0, block.start(1))
@@ -55,7 +47,7 @@ def test_links_lead_to_files(page):
 
 def test_the_readme_runs_an_example_that_is_there():
     command = re.search(
-        r"^pip install \. && python (\S+)$", README.read_text("utf-8"), re.MULTILINE
+        r"^pip install \. && python (\S+)$", PAGES[0].read_text("utf-8"), re.MULTILINE
     )
     assert command is not None
     assert (ROOT / command[1]).exists()
