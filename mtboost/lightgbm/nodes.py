@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from mtboost.lightgbm.assemble import Document, outputs_of
 from mtboost.lightgbm.tree import Array, read_categories
-from mtboost.trees.nodes import MOST_CODES, CategoryNodes, Nodes, TaskNodes
+from mtboost.trees.nodes import MOST_CODES, Nodes, divide
 
 _ZERO_IS_MISSING = 1
 
@@ -28,25 +29,8 @@ def nodes_of(document: Document, n_added: int) -> Nodes | None:
         words = " ".join(entry.get(name, "") for entry in entries).split()
         return np.array(words, dtype)
 
-    n_leaves = np.array([int(entry["num_leaves"]) for entry in entries], np.int64)
-    n_inner = n_leaves - 1
-    first_nodes = np.cumsum(np.concatenate([[0], n_inner + n_leaves]))[:-1]
-    first_leaves = first_nodes + n_inner
-    n_nodes = int((n_inner + n_leaves).sum())
-    inner = np.arange(n_inner.sum()) + np.repeat(np.cumsum(n_leaves) - n_leaves, n_inner)
-    leaves = np.arange(n_leaves.sum()) + np.repeat(np.cumsum(n_inner), n_leaves)
-
-    def children(name: str) -> Array:
-        own = joined(name, np.int64)
-        found = np.full(n_nodes, -1, np.int32)
-        # Below 0 it is the complement of a leaf's number.
-        found[inner] = np.where(
-            own < 0,
-            np.repeat(first_leaves, n_inner) + ~own,
-            np.repeat(first_nodes, n_inner) + own,
-        )
-        return found
-
+    at = _places([int(entry["num_leaves"]) for entry in entries])
+    inner = at.inner
     decision_type = joined("decision_type", np.int64)
     is_categorical, missing_type = decision_type & 1 != 0, decision_type >> 2 & 3
     feature = joined("split_feature", np.int64)
@@ -61,36 +45,67 @@ def nodes_of(document: Document, n_added: int) -> Nodes | None:
     # NaN counts as 0 where the column had none.
     default_left = np.where(missing_type == 0, threshold >= 0.0, decision_type & 2 != 0)
     default_left &= ~is_categorical
-    listing, are_tasks = inner[is_categorical], ~is_ours[is_categorical]
-    lists_tasks = are_tasks[places]
-    number = np.where(are_tasks, np.cumsum(are_tasks), np.cumsum(~are_tasks)) - 1
+    task_nodes, category_nodes = divide(
+        inner[is_categorical],
+        places,
+        codes,
+        ~is_ours[is_categorical],
+        listed_go_left=True,
+        unknown_go_left=np.zeros(is_categorical.sum(), bool),
+    )
 
-    def spread(values: Array, at: Array, dtype: type) -> Array:
-        found: Array = np.zeros(n_nodes, dtype)
+    return Nodes(
+        roots=at.first_nodes.astype(np.int32),
+        first_leaves=at.first_leaves,
+        left=at.children(joined("left_child", np.int64)),
+        right=at.children(joined("right_child", np.int64)),
+        feature=at.spread(feature, inner, np.uint32),
+        threshold=at.spread(threshold, inner, np.float64),
+        value=at.spread(joined("leaf_value", np.float64), at.leaves, np.float64),
+        default_left=at.spread(default_left, inner, np.uint8),
+        task_nodes=task_nodes,
+        category_nodes=category_nodes,
+        n_features=n_features,
+        n_outputs=outputs_of(document),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Places:
+    """Where the nodes of all trees lie: of each tree the inner nodes, then the leaves."""
+
+    n_inner: Array  # of each tree
+    first_nodes: Array
+    first_leaves: Array
+    inner: Array  # of all trees
+    leaves: Array
+
+    def spread(self, values: Array, at: Array, dtype: type) -> Array:
+        found: Array = np.zeros(len(self.inner) + len(self.leaves), dtype)
         found[at] = values
         return found
 
-    return Nodes(
-        roots=first_nodes.astype(np.int32),
-        first_leaves=first_leaves,
-        left=children("left_child"),
-        right=children("right_child"),
-        feature=spread(feature, inner, np.uint32),
-        threshold=spread(threshold, inner, np.float64),
-        value=spread(joined("leaf_value", np.float64), leaves, np.float64),
-        default_left=spread(default_left, inner, np.uint8),
-        task_nodes=TaskNodes(
-            listing[are_tasks],
-            number[places[lists_tasks]],
-            codes[lists_tasks],
-            listed_go_left=True,
-            unknown_go_left=np.zeros(are_tasks.sum(), bool),
-        ),
-        category_nodes=CategoryNodes.of(
-            listing[~are_tasks], number[places[~lists_tasks]], codes[~lists_tasks]
-        ),
-        n_features=n_features,
-        n_outputs=outputs_of(document),
+    def children(self, own: Array) -> Array:
+        """Children by their place; below 0, `own` is the complement of a leaf's number."""
+        found = np.full(len(self.inner) + len(self.leaves), -1, np.int32)
+        found[self.inner] = np.where(
+            own < 0,
+            np.repeat(self.first_leaves, self.n_inner) + ~own,
+            np.repeat(self.first_nodes, self.n_inner) + own,
+        )
+        return found
+
+
+def _places(leaves_of_trees: list[int]) -> _Places:
+    n_leaves = np.array(leaves_of_trees, np.int64)
+    n_inner = n_leaves - 1
+    first_nodes = np.cumsum(np.concatenate([[0], n_inner + n_leaves]))[:-1]
+    return _Places(
+        n_inner=n_inner,
+        first_nodes=first_nodes,
+        first_leaves=first_nodes + n_inner,
+        inner=np.arange(n_inner.sum()) + np.repeat(np.cumsum(n_leaves) - n_leaves, n_inner),
+        leaves=np.arange(n_leaves.sum()) + np.repeat(np.cumsum(n_inner), n_leaves),
     )
 
 

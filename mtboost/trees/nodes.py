@@ -79,16 +79,43 @@ class CategoryNodes:
     starts: npt.NDArray[np.int64]
     codes: Int32Array
 
-    @classmethod
-    def of(
-        cls,
-        nodes: npt.NDArray[np.integer[Any]],
-        places: npt.NDArray[np.integer[Any]],
-        codes: npt.NDArray[np.integer[Any]],
-    ) -> CategoryNodes:
-        """Make them of codes and the position in `nodes` of the node that lists each, ascending."""
-        starts = np.searchsorted(places, np.arange(len(nodes) + 1))
-        return cls(nodes.astype(np.int64), starts.astype(np.int64), codes.astype(np.int32))
+
+def divide(
+    nodes: npt.NDArray[np.integer[Any]],
+    places: npt.NDArray[np.integer[Any]],
+    codes: npt.NDArray[np.integer[Any]],
+    are_tasks: _Bools,
+    *,
+    listed_go_left: bool,
+    unknown_go_left: _Bools,
+) -> tuple[TaskNodes, CategoryNodes]:
+    """Return the nodes that compare with lists by what they list: tasks, or categories of a table.
+
+    Parameters
+    ----------
+    nodes : ndarray of int, shape (n_nodes,)
+        Ascending.
+    places, codes : ndarray of int, shape (n_listed,)
+        Listed codes, and the position in `nodes` of the node that lists each, ascending.
+    are_tasks : ndarray of bool, shape (n_nodes,)
+    listed_go_left, unknown_go_left
+        As in :class:`TaskNodes`, of all nodes.
+    """
+    number = np.where(are_tasks, np.cumsum(are_tasks), np.cumsum(~are_tasks)) - 1
+    list_tasks, number = are_tasks[places], number[places]
+    of_tasks = TaskNodes(
+        nodes[are_tasks],
+        number[list_tasks],
+        codes[list_tasks],
+        listed_go_left,
+        unknown_go_left[are_tasks],
+    )
+    others = nodes[~are_tasks]
+    starts = np.searchsorted(number[~list_tasks], np.arange(len(others) + 1))
+    of_categories = CategoryNodes(
+        others.astype(np.int64), starts.astype(np.int64), codes[~list_tasks].astype(np.int32)
+    )
+    return of_tasks, of_categories
 
 
 @dataclass(frozen=True, slots=True, eq=False)

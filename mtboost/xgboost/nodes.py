@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtboost.trees.nodes import CategoryNodes, Nodes, TaskNodes
+from mtboost.trees.nodes import Nodes, divide
 from mtboost.xgboost.assemble import Document, outputs_of, trees_of
 
 
@@ -35,11 +35,15 @@ def nodes_of(document: Document, n_added: int) -> Nodes | None:
     sizes = joined("categories_sizes", np.int64)
     n_lists = [len(tree["categories_nodes"]) for tree in trees]
     listing = joined("categories_nodes", np.int64) + np.repeat(first_nodes, n_lists)
-    places, codes = np.repeat(np.arange(len(listing)), sizes), joined("categories", np.int32)
     feature = joined("split_indices", np.uint32)
-    are_tasks = feature[listing] >= n_features - n_added
-    lists_tasks = are_tasks[places]
-    number = np.where(are_tasks, np.cumsum(are_tasks), np.cumsum(~are_tasks)) - 1
+    task_nodes, category_nodes = divide(
+        listing,
+        np.repeat(np.arange(len(listing)), sizes),
+        joined("categories", np.int32),
+        feature[listing] >= n_features - n_added,
+        listed_go_left=False,
+        unknown_go_left=default_left[listing] == 1,
+    )
     return Nodes(
         roots=first_nodes.astype(np.int32),
         first_leaves=first_nodes,
@@ -49,16 +53,8 @@ def nodes_of(document: Document, n_added: int) -> Nodes | None:
         threshold=conditions,
         value=conditions,
         default_left=default_left,
-        task_nodes=TaskNodes(
-            listing[are_tasks],
-            number[places[lists_tasks]],
-            codes[lists_tasks],
-            listed_go_left=False,
-            unknown_go_left=default_left[listing[are_tasks]] == 1,
-        ),
-        category_nodes=CategoryNodes.of(
-            listing[~are_tasks], number[places[~lists_tasks]], codes[~lists_tasks]
-        ),
+        task_nodes=task_nodes,
+        category_nodes=category_nodes,
         n_features=n_features,
         n_outputs=n_outputs,
     )
