@@ -79,6 +79,14 @@ class CategoryNodes:
     starts: npt.NDArray[np.int64]
     codes: Int32Array
 
+    def of(self, node: int) -> list[int] | None:
+        """Codes that a node lists; None if it compares with a threshold."""
+        at = int(np.searchsorted(self.nodes, node))
+        if at == len(self.nodes) or self.nodes[at] != node:
+            return None
+        listed: list[int] = self.codes[self.starts[at] : self.starts[at + 1]].tolist()
+        return listed
+
 
 def divide(
     nodes: npt.NDArray[np.integer[Any]],

@@ -854,12 +854,25 @@ def test_trees_that_are_not_there_are_refused(three):
         plotting.plot_tree(model, "d")
 
 
-def test_trees_with_categories_are_left_to_the_library():
+def test_nodes_show_the_categories_that_they_list(library):
     X, y, task = make(("a", "b"))
     X["kind"] = pd.Categorical(np.array(["new", "old", "odd"])[np.arange(len(X)) % 3])
-    y = y + (X["kind"] == "new") * 3.0
-    model = mtboost.fit(X, y, task=task, **FAST)
-    with pytest.raises(UnsupportedError, match=r"pass model.booster\('a'\) to xgboost.plot_tree"):
+    y = y + (X["kind"] == "new") * 9.0
+    params = {"min_data_per_group": 1} if library.name == "lightgbm" else {}
+    model = mtboost.fit(X, y, task=task, backend=library.name, params=params, **FAST)
+    drawn = [text.get_text() for text in plotting.plot_tree(model, "a").texts]
+    root = next(text for text in drawn if "kind" in text)
+    # The left side of the first node with categories has no "new", or only "new".
+    shown = {"xgboost": {"kind\nnot in new", "kind\nnot in old, odd"}}
+    shown["lightgbm"] = {"kind\nin new", "kind\nin old, odd", "kind\nin odd, old"}
+    assert root in shown[library.name]
+
+
+def test_trees_that_only_the_library_reads_are_left_to_it():
+    X, y, task = make(("a", "b"))
+    params = {"zero_as_missing": True}
+    model = mtboost.fit(X, y, task=task, backend="lightgbm", params=params, **FAST)
+    with pytest.raises(UnsupportedError, match=r"pass model.booster\('a'\) to lightgbm.plot_tree"):
         plotting.plot_tree(model, "a")
 
 

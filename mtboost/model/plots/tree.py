@@ -58,12 +58,12 @@ def plot_tree(
     A row that fulfils the condition of a node goes to the left; one whose value is missing follows
     the thick line. Leaves show what they add to the margin, learning rate included, and with
     partially pooled leaves below it the value for all tasks together. Nodes that separate tasks
-    are resolved for the task.
+    are resolved for the task. Of a node that lists categories the first ones are shown.
 
     Parameters
     ----------
     model : MultiTaskModel, MultiTaskClassifier or MultiTaskRegressor
-        A fitted model whose features are numbers.
+        A fitted model.
     task : task name
         One of the model's tasks.
     tree : int, default=0
@@ -84,7 +84,7 @@ def plot_tree(
     MissingDependencyError
         matplotlib is not installed.
     UnsupportedError
-        The trees split by categories.
+        Only the library can read the trees, such as LightGBM's with ``zero_as_missing``.
     DataError, ParameterError, TypeError
         The task is unknown, it has fewer trees, or `model` is not a fitted model.
 
@@ -150,9 +150,9 @@ def _find(model: FittedTasks, task: TaskName, number: int) -> tuple[_Tree, int]:
         )
     is_common = number < n_common
     found = common if is_common else specific
-    if found is None or len(found.category_nodes.nodes):
+    if found is None:
         raise UnsupportedError(
-            "plot_tree() draws splits by numbers, and these trees have categories: pass "
+            f"plot_tree() cannot draw trees that only the library can read: pass "
             f"model.booster({task!r}) to {model.backend}.plot_tree()."
         )
     if is_common:
@@ -192,6 +192,20 @@ def _font_size(ax: matplotlib.axes.Axes, n_leaves: int) -> float:
     return float(np.clip(points / max(1, n_leaves) / 6.0, 4.0, 9.0))
 
 
+def _condition(tree: _Tree, node: int, *, is_xgboost: bool) -> str:
+    """Return the text of a node, which holds for the rows that go to the left."""
+    nodes, names = tree.nodes, tree.columns.names
+    feature = int(nodes.feature[node])
+    name = f"feature {feature}" if names is None else name_of(names[feature], 16)
+    codes = nodes.category_nodes.of(node)
+    if codes is None:
+        return f"{name}\n{'<' if is_xgboost else '≤'} {nodes.threshold[node]:.4g}"
+    labels = tree.columns.categories[names[feature]] if names else range(max(codes) + 1)
+    listed = ", ".join(str(labels[code]) for code in codes)
+    # XGBoost lists those that go to the right.
+    return f"{name}\n{'not in' if is_xgboost else 'in'} {name_of(listed, 24)}"
+
+
 def _draw(
     ax: matplotlib.axes.Axes,
     tree: _Tree,
@@ -200,8 +214,6 @@ def _draw(
     backend: str,
 ) -> None:
     nodes = tree.nodes
-    names = tree.columns.names
-    below = "<" if backend == "xgboost" else "≤"
     box: dict[str, Any] = {"boxstyle": "round,pad=0.35", "facecolor": paper(), "edgecolor": ink()}
     for node, (x, depth) in places.items():
         left, right = int(nodes.left[node]), int(nodes.right[node])
@@ -213,9 +225,7 @@ def _draw(
         elif left not in places:
             text, style = "…", {**box, "edgecolor": MUTED}
         else:
-            feature = int(nodes.feature[node])
-            name = f"feature {feature}" if names is None else name_of(names[feature], 16)
-            text, style = f"{name}\n{below} {nodes.threshold[node]:.4g}", box
+            text, style = _condition(tree, node, is_xgboost=backend == "xgboost"), box
             for child, is_default in (
                 (left, bool(nodes.default_left[node])),
                 (right, not nodes.default_left[node]),
