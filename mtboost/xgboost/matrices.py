@@ -123,7 +123,7 @@ def _by_codes(table: Table) -> tuple[Table, list[str] | None]:
     if table.library == "pandas":
         # XGBoost reads a data frame column by column: longer than few trees take to predict.
         check_readable(table)
-        cells = table.with_codes().numbers(np.float32)
+        cells = table.coded_numbers(np.float32)
         if cells is not None:
             return Table(cells, "numpy", table.feature_names), types
     if all(str(label).isascii() for name in names for label in table.categories(name)):
