@@ -88,8 +88,7 @@ class Table:
         position = self.position_of(column)
         match self.library:
             case "pandas":
-                codes = self.native.iloc[:, position].array.codes
-                return np.where(codes < 0, np.nan, codes)
+                return _codes_of(self.native.iloc[:, position])
             case "polars":
                 codes = self.native.to_series(position).to_physical().to_numpy()
             case _:
@@ -182,8 +181,7 @@ class Table:
         with np.errstate(over="ignore"):  # infinite, as in the libraries
             cells[:, others] = self.native.iloc[:, others].to_numpy(dtype)
         for place in places:
-            codes = self.native.iloc[:, place].array.codes
-            cells[:, place] = np.where(codes < 0, np.nan, codes)
+            cells[:, place] = _codes_of(self.native.iloc[:, place])
         return cells
 
     def copied_numbers(
@@ -352,6 +350,12 @@ class Table:
 def columns_of(task: TaskColumn | list[str]) -> Sequence[str | int]:
     """The columns of the tasks, one for each level."""
     return task if isinstance(task, tuple | list) else (task,)
+
+
+def _codes_of(column: Any) -> npt.NDArray[np.float64]:
+    """Codes of a pandas column of categories, NaN where a value is missing."""
+    codes = column.array.codes
+    return np.where(codes < 0, np.nan, codes)
 
 
 def _is_plain(dtype: Any) -> bool:

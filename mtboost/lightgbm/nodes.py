@@ -53,7 +53,6 @@ def nodes_of(document: Document, n_added: int) -> Nodes | None:
         listed_go_left=True,
         unknown_go_left=np.zeros(is_categorical.sum(), bool),
     )
-
     return Nodes(
         roots=at.first_nodes.astype(np.int32),
         first_leaves=at.first_leaves,

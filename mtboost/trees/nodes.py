@@ -15,7 +15,7 @@ from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.trees.monotone import leaf_bounds
 
 MarginTrees = _core.XgboostTrees | _core.LightgbmTrees
-#: Codes of categories that the core predicts with are below.
+#: Codes of categories are below, in the core and in XGBoost (cpp/core/tree/margin_trees.hpp).
 MOST_CODES = 1 << 24
 _Bools = npt.NDArray[np.bool_]
 

@@ -8,6 +8,7 @@ import pytest
 
 import mtboost
 from mtboost.base.checked_tables import as_table
+from mtboost.errors import DataError
 from mtboost.model.task_trees import TaskTrees
 
 TWO_STAGE = {"task": "shop", "strategy": "two-stage", "num_boost_round": 20}
@@ -124,7 +125,7 @@ def test_rows_with_categories_are_predicted_alike_by_the_core_and_the_library(
     np.testing.assert_array_equal(found, predictions())
 
 
-def test_what_codes_cannot_hold_is_left_to_the_library():
+def test_categories_are_codes_beside_numbers():
     frame = table_with_categories(np.random.default_rng(3), 6)
     cells = as_table(frame).coded_numbers(np.float32)
     assert (cells.dtype, cells.shape) == (np.float32, frame.shape)
@@ -132,3 +133,14 @@ def test_what_codes_cannot_hold_is_left_to_the_library():
         assert as_table(other).coded_numbers(np.float32) is None
     numbers = as_table(frame.assign(level=frame["level"].cat.codes.astype(float)))
     np.testing.assert_array_equal(numbers.coded_numbers(np.float32), cells)
+    # Rounded once: to float64 first, it would lie amid two numbers of float32, and be the lower.
+    large = as_table(frame.assign(n=2**54 + 2**30 + 1)).coded_numbers(np.float32)
+    assert (large[:, list(frame).index("n")] == 2.0**54 + 2.0**31).all()
+
+
+def test_infinite_values_beside_categories_are_refused_by_name():
+    frame, task = table_with_categories(np.random.default_rng(3), 200), np.repeat(["x", "y"], 100)
+    options = {"strategy": "two-stage", "num_boost_round": 5}
+    model = mtboost.fit(frame, frame["a"].to_numpy(), task=task, **options)
+    with pytest.raises(DataError, match="X is inf in column 'a'"):
+        model.predict(frame.assign(a=np.inf), task=task)

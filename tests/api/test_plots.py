@@ -861,11 +861,11 @@ def test_nodes_show_the_categories_that_they_list(library):
     params = {"min_data_per_group": 1} if library.name == "lightgbm" else {}
     model = mtboost.fit(X, y, task=task, backend=library.name, params=params, **FAST)
     drawn = [text.get_text() for text in plotting.plot_tree(model, "a").texts]
-    root = next(text for text in drawn if "kind" in text)
+    first = next(text for text in drawn if "kind" in text)
     # The left side of the first node with categories has no "new", or only "new".
     shown = {"xgboost": {"kind\nnot in new", "kind\nnot in old, odd"}}
     shown["lightgbm"] = {"kind\nin new", "kind\nin old, odd", "kind\nin odd, old"}
-    assert root in shown[library.name]
+    assert first in shown[library.name]
 
 
 def test_trees_that_only_the_library_reads_are_left_to_it():

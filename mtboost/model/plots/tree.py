@@ -58,7 +58,7 @@ def plot_tree(
     A row that fulfils the condition of a node goes to the left; one whose value is missing follows
     the thick line. Leaves show what they add to the margin, learning rate included, and with
     partially pooled leaves below it the value for all tasks together. Nodes that separate tasks
-    are resolved for the task. Of a node that lists categories the first ones are shown.
+    are resolved for the task. Long lists of categories lose their middle.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def _find(model: FittedTasks, task: TaskName, number: int) -> tuple[_Tree, int]:
     found = common if is_common else specific
     if found is None:
         raise UnsupportedError(
-            f"plot_tree() cannot draw trees that only the library can read: pass "
+            "plot_tree() cannot draw trees that only the library can read: pass "
             f"model.booster({task!r}) to {model.backend}.plot_tree()."
         )
     if is_common:
@@ -200,7 +200,8 @@ def _condition(tree: _Tree, node: int, *, is_xgboost: bool) -> str:
     codes = nodes.category_nodes.of(node)
     if codes is None:
         return f"{name}\n{'<' if is_xgboost else '≤'} {nodes.threshold[node]:.4g}"
-    labels = tree.columns.categories[names[feature]] if names else range(max(codes) + 1)
+    assert names is not None  # only data frames have categories
+    labels = tree.columns.categories[names[feature]]
     listed = ", ".join(str(labels[code]) for code in codes)
     # XGBoost lists those that go to the right.
     return f"{name}\n{'not in' if is_xgboost else 'in'} {name_of(listed, 24)}"
