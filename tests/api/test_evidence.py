@@ -62,8 +62,8 @@ def test_a_mean_of_curves_counts_the_rows_of_each_fold():
 
 def test_tiny_tasks_are_not_worse_than_a_constant(library):
     """40 tasks of 2 to 5 rows whose labels hardly depend on the columns: what auto must not do is
-    to learn tasks by heart. With one held-out row of each class in a task it lost .3 here; in six
-    draws, of which this is the first, it loses .07 at most."""
+    to learn tasks by heart. With one held-out row of each class in a task it lost .3 here, two
+    overfitted stages lose .107. This draw loses nothing, and of five others the worst .064."""
     rng = np.random.default_rng(1)
     task = np.repeat(np.arange(40), rng.integers(2, 6, 40))
     X = rng.normal(size=(len(task), 5))
@@ -76,7 +76,6 @@ def test_tiny_tasks_are_not_worse_than_a_constant(library):
         strategy="auto",
         backend=library.name,
         params={"max_depth": 2},
-        effort="fast",
         n_threads=1,
         seed=1,
     )
@@ -85,7 +84,7 @@ def test_tiny_tasks_are_not_worse_than_a_constant(library):
     truth = 1.0 / (1.0 + np.exp(-0.3 * X[:, 0]))
     log_loss = -(truth * np.log(found) + (1 - truth) * np.log(1 - found)).mean()
     constant = -(truth * np.log(y.mean()) + (1 - truth) * np.log(1 - y.mean())).mean()
-    assert log_loss - constant < 0.1
+    assert log_loss - constant < 0.05
 
 
 # The evidence -------------------------------------------------------------------------------------
