@@ -7,13 +7,15 @@ in its own: the objective, though the same for all, is given per task (stages/mi
 
 Labels also vary more where their noise or their columns do. Then one function predicts all tasks as
 it is, where of different units it predicts each but for a factor: the slope of the labels on the
-predictions of a small model.
+predictions of a small model. Where one function predicts the means of tasks too, as it does where
+a column tells their size, slopes say nothing: tasks then differ in the range of that function.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -84,8 +86,14 @@ def warn_of_units(settings: Settings, data: Dataset) -> None:
 
 
 def units_differ(data: Dataset, library: Backend, least: float = OWN_SPREAD) -> bool:
-    """Return whether the labels of tasks, and the slopes that predict them, differ so much."""
-    return spread_of_units(data) >= least and spread_of_slopes(data, library) >= least
+    """Return whether tasks differ so much in their labels and in the slopes that predict them.
+
+    Not where one function of the columns predicts the labels of all tasks, with their means.
+    """
+    if spread_of_units(data) < least:
+        return False
+    models = SmallModels(data, library)
+    return models.spread_of_slopes() >= least and not models.is_one_function()
 
 
 def spread_of_units(data: Dataset) -> float:
@@ -114,52 +122,86 @@ def spread_of_units(data: Dataset) -> float:
     return math.sqrt(max(0.0, float(variance)))
 
 
-def spread_of_slopes(data: Dataset, library: Backend) -> float:
-    """Return the standard deviation between tasks of the logarithm of a slope.
+class SmallModels:
+    """Small models of all tasks, each trained on one half of the rows to predict the other.
 
-    It is that of the labels, without their means, on what a small model of all tasks predicts of
-    them that was trained on the other half of the rows: of labels as they are, or divided by their
-    standard deviation in each task, whichever spread is less. The first model knows little of tasks
-    other than those that vary most, the second little of one function for all.
-
-    0 unless two tasks of ten rows have slopes above 0 by two standard errors, and with the second
-    model half of these tasks.
+    Parameters
+    ----------
+    data : Dataset
+        Many rows are a random part of them.
+    library : Backend
     """
-    used = np.arange(data.n_rows) if data.weight is None else np.flatnonzero(data.weight > 0)
-    rng = np.random.default_rng(0)
-    most = max(_FEW_ROWS, _MOST_CELLS // max(1, data.common.n_features))
-    if len(used) > most:
-        used = np.sort(rng.choice(used, most, replace=False))
-    data, order = data.take(used), rng.permutation(len(used))
-    codes, counts = data.tasks.codes, data.tasks.counts
-    labels = data.numbers().astype(np.float64)
-    labels -= (np.bincount(codes, labels) / counts)[codes]
-    deviations = np.sqrt(np.bincount(codes, labels**2) / counts)
-    deviations[deviations == 0.0] = 1.0
-    spreads = []
-    for divided, least_known in ((labels / labels.std(), 0.0), (labels / deviations[codes], 0.5)):
-        predictions = _predictions_of_halves(data, library, divided, order)
-        slopes, variances = _log_slopes(labels, predictions, codes, counts)
-        is_known = len(slopes) >= max(2.0, least_known * np.count_nonzero(counts >= _LEAST_ROWS))
-        spreads.append(_spread_between(slopes, variances) if is_known else 0.0)
-    return min(spreads)
 
+    def __init__(self, data: Dataset, library: Backend) -> None:
+        used = np.arange(data.n_rows) if data.weight is None else np.flatnonzero(data.weight > 0)
+        rng = np.random.default_rng(0)
+        most = max(_FEW_ROWS, _MOST_CELLS // max(1, data.common.n_features))
+        if len(used) > most:
+            used = np.sort(rng.choice(used, most, replace=False))
+        self._data, self._library, order = data.take(used), library, rng.permutation(len(used))
+        self._halves = np.sort(order[::2]), np.sort(order[1::2])
+        self._labels = self._data.numbers().astype(np.float64)
+        codes, counts = self._data.tasks.codes, self._data.tasks.counts
+        self._around = self._labels - (np.bincount(codes, self._labels) / counts)[codes]
+        deviations = np.sqrt(np.bincount(codes, self._around**2) / counts)
+        deviations[deviations == 0.0] = 1.0
+        self._deviations = deviations[codes]  # of the task of each row
 
-def _predictions_of_halves(
-    data: Dataset, library: Backend, labels: Float64Array, order: npt.NDArray[np.int64]
-) -> Float64Array:
-    """Return what a small model of the other half of the rows predicts of each."""
-    params = library.settings(library.squared_error, 1, 0)
-    params = {**(library.with_size(params, _DEPTH) or params), "learning_rate": _RATE}
-    predictions = np.empty(data.n_rows)
-    halves = np.sort(order[::2]), np.sort(order[1::2])
-    for train, others in (halves, halves[::-1]):
-        rows = Rows(data.common.take(train), labels[train])
-        matrix = library.matrix(rows, params, 1)
-        booster = library.train_plain(params, matrix, _N_ROUNDS, table=rows.table)
-        found = library.predict_margin(booster, data.common.take(others), None)
-        predictions[others] = found.reshape(-1)
-    return predictions
+    def spread_of_slopes(self) -> float:
+        """Return the standard deviation between tasks of the logarithm of a slope.
+
+        It is that of the labels, without their means, on what is predicted of them: of labels as
+        they are, or divided by their standard deviation in each task, whichever spread is less. The
+        first model knows little of tasks other than those that vary most, the second little of one
+        function for all.
+
+        0 unless two tasks of ten rows have slopes above 0 by two standard errors, and with the
+        second model half of these tasks.
+        """
+        codes, counts = self._data.tasks.codes, self._data.tasks.counts
+        least = 0.5 * np.count_nonzero(counts >= _LEAST_ROWS)
+        as_they_are = self._predictions(self._around / self._around.std())
+        spreads = []
+        for predictions, least_known in ((as_they_are, 0.0), (self._of_divided, least)):
+            slopes, variances = _log_slopes(self._around, predictions, codes, counts)
+            is_known = len(slopes) >= max(2.0, least_known)
+            spreads.append(_spread_between(slopes, variances) if is_known else 0.0)
+        return min(spreads)
+
+    def is_one_function(self) -> bool:
+        """Return whether labels with the means of tasks are predicted with less squared error.
+
+        In squares of the standard deviation of a task, mean over the rows of tasks of ten rows.
+        """
+        mean, deviation = self._labels.mean(), self._labels.std()
+        predictions = mean + deviation * self._predictions((self._labels - mean) / deviation)
+        errors = (self._labels - predictions) / self._deviations
+        errors_of_divided = self._divided - self._of_divided
+        judges = (self._data.tasks.counts >= _LEAST_ROWS)[self._data.tasks.codes]
+        return bool((errors[judges] ** 2).sum() < (errors_of_divided[judges] ** 2).sum())
+
+    @cached_property
+    def _divided(self) -> Float64Array:
+        """Labels without the means of tasks, in units of their standard deviations."""
+        return self._around / self._deviations
+
+    @cached_property
+    def _of_divided(self) -> Float64Array:
+        return self._predictions(self._divided)
+
+    def _predictions(self, labels: Float64Array) -> Float64Array:
+        """Return what a small model of the other half of the rows predicts of each."""
+        library, table = self._library, self._data.common
+        params = library.settings(library.squared_error, 1, 0)
+        params = {**(library.with_size(params, _DEPTH) or params), "learning_rate": _RATE}
+        predictions = np.empty(len(labels))
+        for train, others in (self._halves, self._halves[::-1]):
+            rows = Rows(table.take(train), labels[train])
+            matrix = library.matrix(rows, params, 1)
+            booster = library.train_plain(params, matrix, _N_ROUNDS, table=rows.table)
+            found = library.predict_margin(booster, table.take(others), None)
+            predictions[others] = found.reshape(-1)
+        return predictions
 
 
 def _log_slopes(
