@@ -20,6 +20,7 @@ from mtboost.lightgbm.prune import without_columns
 from mtboost.lightgbm.tree import leaf_hessians, leaf_values, numbers_of_nodes
 from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss
+from mtboost.trees.nodes import Nodes
 from mtboost.trees.steps import StepTree
 
 
@@ -44,6 +45,14 @@ class LightgbmDocument(Document):
     def own_rounds(self, n_rounds: int, loss: TaskLoss) -> lightgbm.Booster:
         objective = objective_lines(loss.objective, tuple(loss.options.items()))
         return assemble.load_document(assemble.as_own(self.content, n_rounds, *objective, loss))
+
+    def in_unit(self, nodes: Nodes, loss: TaskLoss, n_first: int) -> Nodes:
+        values = nodes.value * np.float64(loss.unit)
+        values[:n_first] += loss.start_margin
+        return nodes.with_values(values)
+
+    def own_start(self, loss: TaskLoss) -> npt.NDArray[np.float32]:
+        return self.start_margins()
 
     def without_columns(self, columns: Columns, names: Collection[str]) -> Self:
         content = without_columns(

@@ -19,7 +19,7 @@ from mtboost.model.boosters import Boosters
 from mtboost.model.common_stage import CommonStage
 from mtboost.model.common_trees import NodesByTask
 from mtboost.trees.backend import Margins
-from mtboost.trees.nodes import MarginTrees
+from mtboost.trees.nodes import MarginTrees, Nodes
 
 #: Memory for the trees of a model that are kept for later predictions.
 MOST_BYTES = 128 * 2**20
@@ -72,6 +72,7 @@ class TaskTrees:
         self._backend = stage.backend
         self._kept = Latest(MOST_BYTES)
         self._uses: dict[int, _Use] = {}
+        self._own_starts: dict[int, Float32Array] = {}
 
     @property
     def n_bytes(self) -> int:
@@ -105,8 +106,8 @@ class TaskTrees:
         if len(codes) == 1 or (codes == codes[0]).all():
             return self._of_one_task(table, cells, int(codes[0]), start)
         order, groups = by_task(codes)
-        has_many = len(groups) > _FEW_TASKS and not (stage.losses or stage.trees.are_same_for_all)
-        if has_many and self._is_faster_by_tree(codes, groups):
+        has_many = len(groups) > _FEW_TASKS and not stage.trees.are_same_for_all
+        if has_many and not stage.losses and self._is_faster_by_tree(codes, groups):
             margins = stage.margins(table, codes, start).reshape(table.n_rows, -1)
         else:
             found = self._starts(order, groups, start, table.n_rows)
@@ -175,12 +176,22 @@ class TaskTrees:
                 margins[:] = start.reshape(margins.shape)
             return margins
         for group in groups if self._stage.losses else groups[:1]:
-            common = self._common(group.code)
-            if common is None:
+            own = self._start_of(group.code)
+            if own is None:
                 return None
             rows = order[group.begin : group.end] if self._stage.losses else slice(None)
-            margins[rows] = common.start
+            margins[rows] = own
         return margins
+
+    def _start_of(self, code: int) -> Float32Array | None:
+        """Margins of a task before the first tree, shape (n_outputs,)."""
+        if not self._stage.losses:
+            common = self._common(code)
+            return None if common is None else common.start
+        if code not in self._own_starts:
+            loss = self._stage.losses[self._stage.tasks[code]]
+            self._own_starts[code] = self._stage.document.own_start(loss)
+        return self._own_starts[code]
 
     def _add_common(
         self,
@@ -218,7 +229,7 @@ class TaskTrees:
         nodes = found.trees
         rounds = self._rounds(groups)
         n_trees = (rounds * stage.n_outputs).tolist()
-        if nodes.differ_by_ranks_only:
+        if nodes.differ_by_ranks_only and not stage.losses:
             cells = np.column_stack([cells, nodes.ranks(stage.codes_in_trees(codes))])
             shared = self._kept.get(
                 "trees of all", lambda: _Common(nodes.nodes.trees(), found.start)
@@ -231,12 +242,14 @@ class TaskTrees:
         own_codes = stage.codes_in_trees(np.array([group.code for group in groups], np.int32))
         nodes_of = nodes.one_after_another()
 
-        def make(code: int) -> _Common[MarginTrees]:
-            return _Common(nodes_of(code).trees(), found.start)
+        def make(code: int, code_in_trees: int) -> _Common[MarginTrees] | None:
+            return self._of_task(code, nodes_of(code_in_trees), found)
 
         for group, code, n in zip(groups, own_codes.tolist(), n_trees, strict=True):
-            own = self._kept.get(("common", group.code), partial(make, code))
-            adding.add(group, own.trees, n)
+            own = self._kept.get(("common", group.code), partial(make, group.code, code))
+            if own is None:
+                return False
+            adding.add(group, own.trees, own.trees.n_trees if stage.losses else n)
         return adding.end()
 
     def _is_faster_by_tree(self, codes: _Codes, groups: list[Group]) -> bool:
@@ -289,16 +302,9 @@ class TaskTrees:
 
     def _common(self, code: int) -> _Common[MarginTrees] | None:
         """Common trees of a task; None if the core cannot predict with them."""
-        if self._stage.losses:
-            return self._kept.get(("common", code), lambda: self._own_common(code))
-        if self._stage.trees.are_same_for_all:
+        if self._stage.trees.are_same_for_all and not self._stage.losses:
             return self._kept.get("common", self._same_common)
         return self._kept.get(("common", code), lambda: self._common_of_task(code))
-
-    def _own_common(self, code: int) -> _Common[MarginTrees] | None:
-        document = self._backend.document(self._stage.followed_by(self._stage.tasks[code]))
-        nodes = document.nodes()
-        return None if nodes is None else _Common(nodes.trees(), document.start_margins())
 
     def _same_common(self) -> _Common[MarginTrees] | None:
         found = self._read_common()
@@ -309,7 +315,27 @@ class TaskTrees:
         if found is None:
             return None
         own = int(self._stage.codes_in_trees(np.array([code], np.int32))[0])
-        return _Common(found.trees.of(own).trees(), found.start)
+        return self._of_task(code, found.trees.of(own), found)
+
+    def _of_task(
+        self, code: int, nodes: Nodes, common: _Common[NodesByTask]
+    ) -> _Common[MarginTrees] | None:
+        """The common trees of a task, given their nodes; in its unit, where it has a loss.
+
+        Then they are those of the rounds that the task uses.
+        """
+        stage = self._stage
+        if not stage.losses:
+            return _Common(nodes.trees(), common.start)
+        task = stage.tasks[code]
+        n_rounds = stage.quit_round[task]
+        if n_rounds == 0:  # trees of LightGBM would hold the start
+            document = self._backend.document(stage.followed_by(task))
+            found = document.nodes()
+            return None if found is None else _Common(found.trees(), document.start_margins())
+        loss, n_first = stage.losses[task], common.trees.nodes.n_first
+        own = stage.document.in_unit(nodes, loss, n_first).of_first_trees(n_rounds)
+        return _Common(own.trees(), stage.document.own_start(loss))
 
     def _read_common(self) -> _Common[NodesByTask] | None:
         document = self._stage.document

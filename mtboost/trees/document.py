@@ -103,6 +103,17 @@ class Document(abc.ABC):
         nodes: Nodes | None = self._nodes.nodes_of(self.content, n_added)
         return nodes
 
+    @abc.abstractmethod
+    def in_unit(self, nodes: Nodes, loss: TaskLoss, n_first: int) -> Nodes:
+        """Return nodes of these trees as those of :meth:`own_rounds`, of one round or more.
+
+        `n_first` is the number of nodes of the first tree.
+        """
+
+    @abc.abstractmethod
+    def own_start(self, loss: TaskLoss) -> npt.NDArray[np.float32]:
+        """Return :meth:`start_margins` of the booster that :meth:`own_rounds` returns."""
+
     def with_leaf_values(self, values: Sequence[npt.NDArray[np.float64]]) -> Self:
         """Return the same trees with other leaf values."""
         return replace(self, content=self._assemble.with_leaf_values(self.content, values))

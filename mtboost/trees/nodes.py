@@ -168,6 +168,15 @@ class Nodes:
         arrays += [own.nodes, own.starts, own.codes]
         return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
+    @property
+    def n_first(self) -> int:
+        """Number of nodes of the first tree."""
+        return int(self.roots[1]) if len(self.roots) > 1 else len(self.left)
+
+    def of_first_trees(self, n_trees: int) -> Nodes:
+        """The nodes with the roots of some trees alone."""
+        return replace(self, roots=self.roots[:n_trees], first_leaves=self.first_leaves[:n_trees])
+
     def with_values(self, values: Float64Array) -> Nodes:
         """The same nodes with other values, one a node."""
         return replace(self, value=values.astype(self.value.dtype))

@@ -15,6 +15,7 @@ from mtboost.base.arrays import Int32Array
 from mtboost.base.tables import Columns
 from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss
+from mtboost.trees.nodes import Nodes
 from mtboost.trees.steps import StepTree
 from mtboost.xgboost import assemble, nodes, resolve
 from mtboost.xgboost.objective_settings import objective_document
@@ -46,6 +47,13 @@ class XgboostDocument(Document):
         objective = objective_document(loss.objective, tuple(loss.options.items()))
         own = assemble.as_own(self.content, n_rounds, objective, loss)
         return assemble.first_rounds(own, n_rounds)
+
+    def in_unit(self, nodes: Nodes, loss: TaskLoss, n_first: int) -> Nodes:
+        return nodes.with_values(nodes.value * np.float64(loss.unit))
+
+    def own_start(self, loss: TaskLoss) -> npt.NDArray[np.float32]:
+        objective = objective_document(loss.objective, tuple(loss.options.items()))
+        return assemble.start_margins(assemble.as_own(self.content, 0, objective, loss))
 
     def without_columns(self, columns: Columns, names: Collection[str]) -> Self:
         return replace(self, content=without_columns(self.content, names))

@@ -182,6 +182,22 @@ def test_tasks_of_different_objectives_have_the_bits_of_the_library(library, mon
 
 
 @pytest.mark.usefixtures("of_core")
+@pytest.mark.parametrize("few_tasks", [1, 16])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "descriptors"])
+def test_tasks_in_units_have_the_bits_of_their_boosters(library, kind, few_tasks, monkeypatch):
+    monkeypatch.setattr(task_trees, "_FEW_TASKS", few_tasks)
+    monkeypatch.setattr(common_trees, "_BYTES_OF_VALUES", 1)  # one task at a time
+    units = np.select([TASK == 3, TASK == 5], [100.0, 1e-3], 1.0)
+    labels, other_way = (units * (2.0 + y) for y in (Y, np.where(TASK == 11, -Y, Y)))
+    objective = dict.fromkeys((3, 5, 11), library.squared_error)
+    options = {**KINDS[kind], "objective": objective, "early_stopping_rounds": 3}
+    model = fit(library, labels, eval_set=(X, other_way, TASK), **options)
+    assert model.quit_round[11] == 0 < model.quit_round[5]
+    check_bits(model, monkeypatch, "predict_margin", NEW, task=TASK)
+    check_bits(model, monkeypatch, "predict_margin", NEW, task=TASK, base_margin=NEW[:, 3])
+
+
+@pytest.mark.usefixtures("of_core")
 def test_columns_of_the_specific_models_alone_are_read(library, monkeypatch):
     table = pd.DataFrame(X, columns=list("abcd"))
     model = fit(library, table=table, common_features=["b", "a"])
