@@ -37,8 +37,10 @@ _LEAST_ROWS = 10
 #: Mean squared deviation, in squares of the mean deviation, above which it is that of a few rows:
 #: 1.6 of normal labels, 3 of lognormal ones with σ = 1, 5 with σ = 1.35.
 _HEAVY_TAILS = 5.0
-#: The small model: rounds, depth and learning rate, and the cells of the rows it is trained on.
-_N_ROUNDS, _DEPTH, _RATE, _MOST_CELLS, _FEW_ROWS = 60, 3, 0.1, 2_000_000, 2_000
+#: The small model: rounds, depth, learning rate and fewest rows of a leaf.
+_N_ROUNDS, _DEPTH, _RATE, _ROWS_OF_LEAF = 60, 3, 0.1, 5
+#: The cells of the rows it is trained on, and how many rows are not reduced.
+_MOST_CELLS, _FEW_ROWS = 2_000_000, 2_000
 #: Standard errors by which a slope must be above 0 to have a logarithm.
 _N_ERRORS = 2.0
 #: Of log(slope), so that no task has all the weight.
@@ -192,8 +194,9 @@ class SmallModels:
     def _predictions(self, labels: Float64Array) -> Float64Array:
         """Return what a small model of the other half of the rows predicts of each."""
         library, table = self._library, self._data.common
-        params = library.settings(library.squared_error, 1, 0)
+        params = {**library.settings(library.squared_error, 1, 0), **library.of_search}
         params = {**(library.with_size(params, _DEPTH) or params), "learning_rate": _RATE}
+        params = library.with_least_leaf(params, _ROWS_OF_LEAF, _ROWS_OF_LEAF) or params
         predictions = np.empty(len(labels))
         for train, others in (self._halves, self._halves[::-1]):
             rows = Rows(table.take(train), labels[train])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -183,19 +183,24 @@ class XgboostBackend(Backend):
         return make_loss(objective, n_outputs, arithmetic=library.arithmetic(), **options)
 
     default_size = MappingProxyType({"max_depth": 4})
+    of_search: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
         if {"max_depth", "max_leaves", "grow_policy"} & params.keys():
             return None
         return {**params, "max_depth": depth}
 
+    def with_least_leaf(self, params: Params, n_rows: int, weight: float) -> dict[str, Any] | None:
+        if "min_child_weight" in params:
+            return None
+        return {**params, "min_child_weight": _readable(weight)}
+
     def with_sampling(self, params: Params, part: float) -> dict[str, Any]:
         return {"subsample": part, **params}
 
     def stumps(self, params: Params, penalty: float, learning_rate: float) -> dict[str, Any]:
         size = {"max_depth": 1, "max_leaves": 0, "grow_policy": "depthwise"}
-        # XGBoost refuses what float32 cannot hold with all digits, also those that it rounds to.
-        penalty = min(max(penalty, 1e-37), 1e38)
+        penalty = _readable(penalty)
         return {**params, **size, "reg_lambda": penalty, "learning_rate": learning_rate}
 
     def _own_constraints(
@@ -446,3 +451,11 @@ class _Stop(xgboost.callback.TrainingCallback):
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         return self._is_over()
+
+
+def _readable(value: float) -> float:
+    """Return the nearest positive number that XGBoost reads.
+
+    It refuses what float32 cannot hold with all digits, also those that it rounds to.
+    """
+    return min(max(value, 1e-37), 1e38)

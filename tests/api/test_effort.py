@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """fit(strategy="auto"): which settings and rows an effort compares, and for how long."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from shared_tasks import (
@@ -24,6 +26,7 @@ from shared_tasks import (
 
 import mtboost
 from mtboost.errors import ParameterError
+from mtboost.model.libraries import get_backend
 from mtboost.model.sharing import effort as effort_module
 from mtboost.model.sharing import planning
 from mtboost.model.sharing import search as search_module
@@ -58,7 +61,7 @@ def test_deeper_trees_are_tried_where_the_deepest_are_best(library, monkeypatch)
     assert depths == {"depth 1", "depth 2", "depth 4", "depth 6", "depth 8"}
 
 
-@pytest.mark.parametrize(("effort", "most"), [("fast", 8), ("balanced", 20), ("thorough", 50)])
+@pytest.mark.parametrize(("effort", "most"), [("fast", 10), ("balanced", 22), ("thorough", 50)])
 def test_more_effort_compares_more_settings(library, effort, most):
     options = {"params": {}, "num_boost_round": 40, "early_stopping_rounds": 3, "effort": effort}
     losses = fitted(library, tasks_of(OUTLIER, n_each=60), **options).common_losses
@@ -236,7 +239,50 @@ def test_trees_see_a_part_of_the_rows_unless_the_user_says_how_many(library):
     assert "given size, pooled, 0.5 of the rows" in losses
     all_rows = {**OPTIONS["params"], **SAMPLING[library.name]}
     losses = fitted(library, tasks_of(SAME), params=all_rows, **options).common_losses
-    assert not any("rows" in setting for setting in losses)
+    assert not any("of the rows" in setting for setting in losses)
+
+
+FEWEST = {
+    "xgboost": [{"min_child_weight": 2}],
+    "lightgbm": [{"min_data_in_leaf": 10}, {"min_sum_hessian_in_leaf": 2.0}],
+}
+
+
+@pytest.mark.parametrize(("effort", "found"), [("fast", {5}), ("balanced", {5, 20})])
+def test_leaves_of_more_rows_are_tried_unless_the_user_says_how_many(
+    library, effort, found, monkeypatch
+):
+    def of_leaves(**options):
+        options = {"effort": effort, "linear_effects": False, "params": {}, **QUICK, **options}
+        losses = fitted(library, tasks_of(SAME, n_each=60), **options).common_losses
+        parts = {part for name in losses for part in name.split(", ")}
+        return {part for part in parts if part.endswith(" rows in a leaf")}
+
+    default = {20} if library.name == "lightgbm" else set()
+    assert of_leaves() == {f"{n_rows} rows in a leaf" for n_rows in found - default}
+    for given in FEWEST[library.name]:
+        assert not of_leaves(params=given)
+    monkeypatch.setitem(EFFORTS, effort, replace(EFFORTS[effort], most_rows=100))
+    assert not of_leaves()
+
+
+@pytest.mark.parametrize("weight", [1.0, 300.0])
+def test_leaves_of_a_chosen_size_have_the_rows(library, weight):
+    """With XGBoost the hessians of as many rows, of which a tree sees .7, whatever they weigh."""
+    n_rows = {"xgboost": 600, "lightgbm": 150}[library.name]
+    rng = np.random.default_rng(0)
+    names = pd.Categorical(rng.permutation(n_rows).astype(str))  # each row is a category
+    X = pd.DataFrame({"a": rng.random(n_rows), "name": names})
+    noise = {"xgboost": 1.0, "lightgbm": 0.1}[library.name]
+    y, task = np.sin(9.0 * X["a"]) + noise * rng.normal(size=n_rows), np.arange(n_rows) % 2
+    options = {"effort": "fast", "linear_effects": False, "task_splits": False, "params": {}}
+    options |= {"symmetric_trees": False, "weight": np.full(n_rows, weight)}
+    model = fitted(library, (X, y, task), num_boost_round=300, **options)
+    assert "5 rows in a leaf" in model.common_choice
+    nodes = get_backend(library.name).document(model.common).leaf_hessians()
+    sizes = np.concatenate(nodes) / weight
+    least = {"xgboost": 3.5, "lightgbm": 5.0}[library.name]
+    assert 0.999 * least < sizes[sizes > 0.0].min() < 2.0 * least
 
 
 def test_without_rounds_of_their_own_all_tasks_follow_the_common_model(library):

@@ -6,10 +6,10 @@ The order of the search:
 1. The common model, one choice after the other, as many as the effort allows (effort.py): how deep
    its trees are, unless the user says; then its leaves, pooled or partially pooled with much or
    little shrinkage; whether nodes may split tasks, and by what; whether trees are symmetric, and
-   with how much noise; how many rows they see. To share less than a pooled model must be better by
-   more than one standard error of the difference, over all validation rows. Settings are compared
-   in large steps (learning rates), which rank them as small ones do; what has won is trained in the
-   small steps of the final model.
+   with how much noise; how many rows they see, and their leaves have. To share less than a pooled
+   model must be better by more than one standard error of the difference, over all validation
+   rows. Settings are compared in large steps (learning rates), which rank them as small ones do;
+   what has won is trained in the small steps of the final model.
    Then the levels of the tasks are estimated again (stages/levels.py).
 2. For each task four ways to use it: the common model alone, a specific model that continues it,
    the average with an independent model, or the independent model alone (evidence.py has the

@@ -4,10 +4,10 @@
 How deep trees are, unless the user says; whether hazards of all tasks have one baseline; then
 leaves, pooled or partially pooled with much or little shrinkage; then whether nodes may split
 tasks, and by what; whether trees are symmetric, and with how much noise; still deeper trees where
-the deepest are best; whether they follow linear effects or random intercepts; how many rows they
-see. A model that shares less than the pooled one must be better by more than one standard error of
-the difference, over all validation rows; of those that do, the best is taken. What the user has
-fixed stays as it is.
+the deepest are best; how many rows they see, and their leaves have; whether they follow linear
+effects or random intercepts. A model that shares less than the pooled one must be better by more
+than one standard error of the difference, over all validation rows; of those that do, the best is
+taken. What the user has fixed stays as it is.
 """
 
 from __future__ import annotations
@@ -64,6 +64,14 @@ _SUBSAMPLE = 0.7
 
 
 @dataclass(frozen=True, slots=True)
+class LeastLeaf:
+    """The fewest rows of a leaf, and the sum of hessians that as many have on average."""
+
+    n_rows: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """Settings of a common model."""
 
@@ -78,6 +86,8 @@ class Setting:
     linear: LinearOption = False
     #: Whether risk sets of hazards have rows of all tasks.
     one_stratum: bool = False
+    #: None as the user has fixed it, or as the library has it.
+    least_leaf: LeastLeaf | None = None
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"{self.pooling} pooling"
@@ -92,13 +102,17 @@ class Setting:
         first = [_LINEAR_NAMES[self.linear]] if self.linear else []
         first += [ONE_STRATUM] * self.one_stratum
         size = "given size" if self.depth is None else f"depth {self.depth}"
-        return ", ".join([*first, size, leaves, *task_splits, *rows, *trees])
+        least = [f"{self.least_leaf.n_rows} rows in a leaf"] if self.least_leaf else []
+        return ", ".join([*first, size, leaves, *task_splits, *rows, *least, *trees])
 
     def sized(self, settings: Settings) -> Settings:
         """Stages with trees of this size on this part of the rows."""
         params = settings.params
         if self.depth is not None:
             params = settings.backend.with_size(params, self.depth) or params
+        if self.least_leaf is not None:
+            least = self.least_leaf
+            params = settings.backend.with_least_leaf(params, least.n_rows, least.weight) or params
         options = replace(
             settings.options,
             symmetric_trees=self.random_strength is not None,
@@ -319,6 +333,7 @@ def search(
         )
     if settings.backend.with_sampling(settings.params, _SUBSAMPLE) != settings.params:
         search.vary(subsample=effort.subsamples)
+    search.vary(least_leaf=_least_leaves(search, effort))
     return search
 
 
@@ -339,7 +354,9 @@ def with_linear_effects(found: Search, effort: Effort) -> Search | None:
         if "linear_effects" not in settings.given
         and not any(why_no_linear_effects(settings, train, linear) for train, _ in folds.pairs)
     ]
-    before = [found.best, *(setting for setting in found.losses if setting.is_pooled)]
+    least = found.best.least_leaf
+    pooled = (replace(each, least_leaf=least) for each in found.losses if each.is_pooled)
+    before = list(dict.fromkeys([found.best, *pooled]))
     rival = found.begun_again()
     rivals = [replace(each, linear=linear) for linear in kinds for each in before]
     rival.try_settings(*(each for each in rivals if each.linear is True or not has_strata(each)))
@@ -390,6 +407,19 @@ def _strengths_of(settings: Settings, effort: Effort) -> Sequence[float | None]:
     if options.symmetric_trees and "random_strength" in settings.given:
         return (options.random_strength,)
     return effort.random_strengths
+
+
+def _least_leaves(search: Search, effort: Effort) -> Sequence[LeastLeaf]:
+    """Fewest rows of leaves to try; none where the user has fixed them, or the library has them."""
+    settings, (train, _) = search.settings, search.folds.pairs[0]
+    pooled = search.common.models[0].trees.pooled
+    hessian = pooled.mean_hessian * train.tasks.n_tasks / train.n_rows
+    leaves = [LeastLeaf(n_rows, n_rows * hessian) for n_rows in effort.leaf_rows]
+    return [
+        least
+        for least in leaves
+        if settings.backend.with_least_leaf(settings.params, least.n_rows, least.weight)
+    ]
 
 
 def depths_of(settings: Settings, effort: Effort) -> Sequence[int | None]:
