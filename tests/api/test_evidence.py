@@ -111,6 +111,43 @@ def test_unknown_gains_do_not_count():
     assert not pays_for_all(gains, np.full(4, 0.001), np.zeros(4, bool), n_rows)
 
 
+def evidence_of(losses, codes, n_tasks):
+    """That of losses of rows of tasks, by way."""
+    found = object.__new__(Evidence)
+    found._tasks, found._codes, found._groups = list(range(n_tasks)), codes, None
+    found._weights = np.ones(len(codes))
+    found._n_rows = np.bincount(codes, minlength=n_tasks).astype(float)
+    found._of_rows = losses
+    found._means = {way: found._task_means(own) for way, own in losses.items()}
+    found._rounds = {way: np.ones(n_tasks, int) for way in losses}
+    return found
+
+
+def test_tasks_without_validation_rows_follow_the_others():
+    """Also where the mean of tasks gains, because a few rows of one gain very much."""
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(20), [2, *(19 * [30])])
+    common = 1.0 + 0.1 * rng.random(len(codes))
+    alone = np.where(codes == 0, common - 100.0, common + 0.05)
+    found = evidence_of({"common": common, "independent": alone}, codes, 22)
+    ways = found.ways()
+    assert ways == {task: "independent" if task == 0 else "common" for task in range(22)}
+    assert found.better_alone(ways) == [0]
+
+
+def test_a_task_that_is_better_continued_is_not_better_alone():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(20), 30)
+    common = 1.0 + 0.1 * rng.random(len(codes))
+    gains = {"common": 0.0, "common + specific": 0.3, "independent": 0.2}
+    losses = {way: common - gain + 0.01 * rng.random(len(codes)) for way, gain in gains.items()}
+    found = evidence_of(losses, codes, 20)
+    ways = found.ways()
+    assert set(ways.values()) == {"common + specific"}
+    assert found.better_alone(ways) == []
+    assert found.better_alone(dict.fromkeys(ways, "common")) == [*range(20)]
+
+
 def test_nothing_gained_rarely_pays():
     # Normal gains of mean 0: one standard error is exceeded with probability .159, and less if it
     # must be whichever task is left out. 4000 draws: .159 + 4 standard errors of .0058.

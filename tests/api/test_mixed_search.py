@@ -268,7 +268,7 @@ def test_every_way_to_share_is_trained_as_it_was_judged(library, monkeypatch):
     valid, ways = draw(1), ["common", "common + specific", "averaged", "independent"]
     for way in ways:
         monkeypatch.setattr(Evidence, "ways", lambda self, way=way: dict.fromkeys(self._tasks, way))
-        monkeypatch.setattr(Evidence, "better_alone", lambda self: [])
+        monkeypatch.setattr(Evidence, "better_alone", lambda *_: [])
         model = fit(library, draw(0), eval_set=valid, refit=False, shrink_to_constant=False)
         losses = losses_on(model, valid)
         for task, report in model.reports.items():

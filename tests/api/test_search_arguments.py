@@ -195,7 +195,7 @@ def test_monotone_constraints_hold_for_what_the_search_finds(library):
 
 
 def test_histories_are_those_that_the_scores_are_read_from(library, monkeypatch):
-    monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.better_alone", lambda self: [])
+    monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.better_alone", lambda *_: [])
     model = fitted(library, tasks_of(UNRELATED), pooling=np.inf, task_splits=False)
     assert (model.report()["sharing"] != "common").any()
     for name, report in model.reports.items():
@@ -231,7 +231,7 @@ def test_histories_are_drawn(library, way, monkeypatch):
         "mtboost.model.sharing.evidence.Evidence.ways",
         lambda self: dict.fromkeys(range(N_TASKS), way),
     )
-    monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.better_alone", lambda self: [])
+    monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.better_alone", lambda *_: [])
     model, _ = tried(library, effort="fast")
     axes = model.plot_history()
     assert len(axes.get_legend().get_texts()) == N_TASKS

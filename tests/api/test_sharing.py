@@ -151,7 +151,7 @@ def test_an_average_is_one_of_margins(library, objective, monkeypatch, tmp_path)
     monkeypatch.setattr("mtboost.model.sharing.evidence._SHARES", (0.75,))
     # Models that are uncertain are shrunk, each by another factor.
     monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.shrink", lambda self, ways: 1.0)
-    monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.better_alone", lambda self: [])
+    monkeypatch.setattr("mtboost.model.sharing.evidence.Evidence.better_alone", lambda *_: [])
     for way in ("common", "averaged", "independent"):
         monkeypatch.setattr(
             "mtboost.model.sharing.evidence.Evidence.ways",

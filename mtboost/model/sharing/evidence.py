@@ -190,9 +190,13 @@ class Evidence:
         return [way for way in _WAYS if way in self._means]
 
     def _certain_gains(self, way: Sharing, other: Sharing, n_errors: float) -> Float64Array:
-        """Return the gains of the tasks, shrunk, minus a number of standard errors."""
+        """Return the gains of the tasks, shrunk, minus a number of standard errors.
+
+        Of a task without validation rows nothing is certain: it follows the others.
+        """
         shrunk, errors = shrunk_means(*self._gains(way, other))
-        return np.where(self._is_possible(way), shrunk - n_errors * errors, -np.inf)
+        is_certain = self._is_possible(way) & (self._n_rows > 0.0)
+        return np.where(is_certain, shrunk - n_errors * errors, -np.inf)
 
     def _is_possible(self, way: Sharing) -> npt.NDArray[np.bool_]:
         """Whether a task's own model has rounds, if the way has one."""
@@ -257,10 +261,17 @@ class Evidence:
         """Rounds of each task's own model under a way."""
         return dict(zip(self._tasks, self._rounds[way].tolist(), strict=True))
 
-    def better_alone(self) -> list[TaskName]:
-        """Tasks for which an independent model is better than the common one."""
-        certain = self._certain_gains("independent", "common", 1.0).tolist()
-        return [task for task, gain in zip(self._tasks, certain, strict=True) if gain > 0]
+    def better_alone(self, ways: Mapping[TaskName, Sharing]) -> list[TaskName]:
+        """Tasks for which an independent model is better than the common one.
+
+        Those whose way is better than it are none of them.
+        """
+        are_better = self._certain_gains("independent", "common", 1.0) > 0.0
+        of_tasks = np.array([ways[task] for task in self._tasks])
+        for way in self._found():
+            gains = self._certain_gains(way, "independent", 1.0)
+            are_better &= (of_tasks != way) | (gains <= 0.0)
+        return [self._tasks[code] for code in np.flatnonzero(are_better).tolist()]
 
     def scores(self, reported: Objectives) -> dict[TaskName, dict[str, float]]:
         """The validation metric of each task under each way, by these objectives."""

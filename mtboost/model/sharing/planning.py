@@ -197,7 +197,9 @@ def _compare_ways(
         task: {"common": 0, "common + specific": continued[task]}.get(way, alone[task])
         for task, way in sharing.items()
     }
-    leavers = {task: alone[task] for task in evidence.better_alone() if task not in one_class}
+    leavers = {
+        task: alone[task] for task in evidence.better_alone(sharing) if task not in one_class
+    }
     return _Ways(
         specific_params, independent, common_share, sharing, own_rounds, leavers, own_scale
     )
