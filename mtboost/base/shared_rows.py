@@ -21,6 +21,8 @@ _BLOCK = 4096  # rows whose keys stay in cache
 _MANY, _FEW = 0.05, 0.05
 #: Part of the rows that a panel has in several tasks, and of all its rows that it lacks in some.
 _PANEL, _LACKING = 0.5, 0.1
+#: Combinations of the values of features, for each that occurs, where those are objects.
+_TOO_MANY = 2
 
 
 def shared_rows(data: Dataset) -> npt.NDArray[np.int64] | None:
@@ -28,14 +30,17 @@ def shared_rows(data: Dataset) -> npt.NDArray[np.int64] | None:
 
     Equal rows of different tasks are then most likely measurements of the same object: a model that
     has seen the row in one task would look better than it is in another. Where rows repeat within a
-    task, the features have few different values, and rows are equal by chance.
+    task, the features have few different values, and rows are equal by chance. So they are where
+    most combinations of the values of several features occur, such as all states and sexes, but
+    not all in each task.
 
     Returns
     -------
     ndarray of int64, shape (n_rows,)
         The same number for equal rows; where rows have several labels, their number. None unless at
         least one row in 20 occurs in another task, and at most one in 20 twice in its own; None
-        also where tables differ in their number of columns.
+        also where tables differ in their number of columns, and for an incomplete panel of
+        combinations.
     """
     if data.tasks.n_tasks == 1:
         return None
@@ -54,7 +59,28 @@ def shared_rows(data: Dataset) -> npt.NDArray[np.int64] | None:
     n_groups = int(groups.max()) + 1
     n_distinct = len(np.unique(groups * data.tasks.n_tasks + data.tasks.codes))
     are_shared = n_distinct - n_groups >= _MANY * data.n_rows
-    return groups if are_shared and n_distinct >= (1.0 - _FEW) * data.n_rows else None
+    if not are_shared or n_distinct < (1.0 - _FEW) * data.n_rows:
+        return None
+    if may_be_panel(groups, data.tasks.n_tasks) and _are_combinations(data, n_groups):
+        return None
+    return groups
+
+
+def _are_combinations(data: Dataset, n_distinct: int) -> bool:
+    """Whether distinct rows are more than half of all combinations of values of features.
+
+    Of two features or more that have several values, for those of one are all combinations.
+    """
+    table = data.tables[0]
+    if len(data.tables) > 1 or table.library == "scipy":
+        return False
+    n_varying, n_combinations = 0, 1
+    for column in table.feature_names or range(table.n_features):
+        n_values = len(np.unique(_bits(table.column(column))))
+        n_varying, n_combinations = n_varying + (n_values > 1), n_combinations * n_values
+        if n_combinations >= _TOO_MANY * n_distinct:
+            return False
+    return n_varying > 1
 
 
 def may_be_panel(shared: npt.NDArray[np.int64], n_tasks: int) -> bool:

@@ -79,6 +79,27 @@ def test_rows_that_a_task_repeats_itself_are_no_measurements_of_one_thing() -> N
     assert shared_rows(data) is None
 
 
+@pytest.mark.parametrize("table", ["array", "pandas", "polars", "pyarrow"])
+def test_combinations_of_values_that_some_tasks_lack_are_no_objects(table: str) -> None:
+    rng = np.random.default_rng(3)
+    cells = np.stack(np.meshgrid([0.0, 1.0, np.nan], [2.0, 3.0], [5.0], range(4)), -1)
+    cells = cells.reshape(-1, 4)
+    rows, task = (axis.ravel() for axis in np.meshgrid(range(len(cells)), range(30)))
+    kept = rng.random(len(rows)) < 0.6
+
+    def shared(cells: npt.NDArray[np.float64], kept: npt.NDArray[np.bool_]) -> Any:
+        X = MAKE_TABLE[table](cells[rows[kept]])
+        return shared_rows(Dataset(X, np.zeros(len(X)), task=task[kept]))
+
+    assert shared(cells, kept) is None
+    for found in (
+        shared(cells, np.ones(len(rows), bool)),  # the outputs of a designed experiment
+        shared(rng.normal(size=cells.shape), kept),  # objects, some not measured in some tasks
+        shared(np.pad(np.arange(float(len(cells)))[:, None], ((0, 0), (0, 3))), kept),
+    ):
+        assert len(np.unique(found)) == len(cells)
+
+
 def test_rows_of_one_task_and_distinct_rows_are_not_shared() -> None:
     X = np.random.default_rng(2).normal(size=(100, 3))
     assert shared_rows(Dataset(X, X[:, 0])) is None
