@@ -19,6 +19,9 @@ _HIGH_BITS = np.uint64(29)
 _BLOCK = 4096  # rows whose keys stay in cache
 #: Part of the rows that must occur in other tasks, and may occur twice in their own.
 _MANY, _FEW = 0.05, 0.05
+#: Part of the pairs of a row and a task that occur where the rows are complete, and how many may
+#: then occur twice in their own task: by chance each row is in each task only where most are.
+_COMPLETE, _FEW_OF_COMPLETE = 0.99, 0.5
 #: Part of the rows that a panel has in several tasks, and of all its rows that it lacks in some.
 _PANEL, _LACKING = 0.5, 0.1
 #: Combinations of the values of features, for each that occurs, where those are objects.
@@ -38,9 +41,9 @@ def shared_rows(data: Dataset) -> npt.NDArray[np.int64] | None:
     -------
     ndarray of int64, shape (n_rows,)
         The same number for equal rows; where rows have several labels, their number. None unless at
-        least one row in 20 occurs in another task, and at most one in 20 twice in its own; None
-        also where tables differ in their number of columns, and for an incomplete panel of
-        combinations.
+        least one row in 20 occurs in another task, and at most one in 20 twice in its own: one in
+        two where each row occurs in each task, as objects do that have equal features. None also
+        where tables differ in their number of columns, and for an incomplete panel of combinations.
     """
     if data.tasks.n_tasks == 1:
         return None
@@ -59,7 +62,10 @@ def shared_rows(data: Dataset) -> npt.NDArray[np.int64] | None:
     n_groups = int(groups.max()) + 1
     n_distinct = len(np.unique(groups * data.tasks.n_tasks + data.tasks.codes))
     are_shared = n_distinct - n_groups >= _MANY * data.n_rows
-    if not are_shared or n_distinct < (1.0 - _FEW) * data.n_rows:
+    most_in_own = _FEW
+    if n_distinct >= _COMPLETE * n_groups * data.tasks.n_tasks:
+        most_in_own = _FEW_OF_COMPLETE
+    if not are_shared or n_distinct < (1.0 - most_in_own) * data.n_rows:
         return None
     if may_be_panel(groups, data.tasks.n_tasks) and _are_combinations(data, n_groups):
         return None

@@ -100,6 +100,20 @@ def test_combinations_of_values_that_some_tasks_lack_are_no_objects(table: str) 
         assert len(np.unique(found)) == len(cells)
 
 
+def test_objects_with_equal_features_are_shared_where_each_task_has_them() -> None:
+    rng = np.random.default_rng(4)
+    objects = np.repeat(rng.normal(size=(30, 3)), rng.integers(1, 3, 30), axis=0)
+    X, task = np.tile(objects, (4, 1)), np.repeat(np.arange(4), len(objects))
+    found = shared_rows(Dataset(X, np.zeros(len(X)), task=task))
+    assert found is not None
+    assert len(np.unique(found)) == 30
+    kept = rng.random(len(X)) < 0.7
+    assert shared_rows(Dataset(X[kept], np.zeros(kept.sum()), task=task[kept])) is None
+    # Few values, all of which occur in each task by chance.
+    X = rng.integers(0, 2, (400, 3)).astype(np.float64)
+    assert shared_rows(Dataset(X, np.zeros(400), task=np.arange(400) % 4)) is None
+
+
 def test_rows_of_one_task_and_distinct_rows_are_not_shared() -> None:
     X = np.random.default_rng(2).normal(size=(100, 3))
     assert shared_rows(Dataset(X, X[:, 0])) is None
