@@ -33,9 +33,9 @@ def shared_rows(data: Dataset) -> npt.NDArray[np.int64] | None:
 
     Equal rows of different tasks are then most likely measurements of the same object: a model that
     has seen the row in one task would look better than it is in another. Where rows repeat within a
-    task, the features have few different values, and rows are equal by chance. So they are where
-    most combinations of the values of several features occur, such as all states and sexes, but
-    not all in each task.
+    task, the features have few different values, and rows are equal by chance. Neither are rows
+    objects that are combinations of a few values, such as a state and a sex, if most combinations
+    occur and some tasks lack some of them: those are then to be predicted.
 
     Returns
     -------

@@ -56,7 +56,7 @@ _OF_SAMPLING = {
     "boosting",
 }
 #: Its default of ``min_data_in_leaf``.
-_FEWEST_ROWS = 20
+_MIN_ROWS_PER_LEAF = 20
 # Parameters with a value for each column, and what leaves a column alone.
 _LISTS = {"monotone_constraints": 0, "feature_contri": 1.0}
 
@@ -168,17 +168,17 @@ class LightgbmBackend(Backend):
         return make_lightgbm_loss(objective, n_outputs, arithmetic=library.arithmetic(), **options)
 
     default_size = MappingProxyType({"num_leaves": 16})
-    of_search = MappingProxyType({"feature_pre_filter": False})
+    search_parameters = MappingProxyType({"feature_pre_filter": False})
 
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
         if {"max_depth", "num_leaves"} & params.keys():
             return None
         return {**params, "max_depth": depth, "num_leaves": 2**depth}
 
-    def with_least_leaf(self, params: Params, n_rows: int, weight: float) -> dict[str, Any] | None:
+    def with_min_leaf(self, params: Params, n_rows: int, weight: float) -> dict[str, Any] | None:
         is_given = bool({"min_data_in_leaf", "min_sum_hessian_in_leaf"} & params.keys())
         are_filtered = params.get("feature_pre_filter") is not False  # columns, by the default
-        if is_given or are_filtered or n_rows == _FEWEST_ROWS:
+        if is_given or are_filtered or n_rows == _MIN_ROWS_PER_LEAF:
             return None
         return {**params, "min_data_in_leaf": n_rows}
 
@@ -237,7 +237,7 @@ class LightgbmBackend(Backend):
     ) -> npt.NDArray[np.bool_]:
         if has_log_link(params.get("objective")) or "forcedsplits_filename" in params:
             return np.zeros(len(n_rows), bool)
-        return np.asarray(n_rows < 2 * read_number(params, "min_data_in_leaf", _FEWEST_ROWS))
+        return np.asarray(n_rows < 2 * read_number(params, "min_data_in_leaf", _MIN_ROWS_PER_LEAF))
 
     def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> TaskSplit:
         return TaskSplit(

@@ -371,7 +371,7 @@ def _parameters_of_both(problem: Problem, arguments: Arguments, n_rows: int) -> 
                 f"params: learning_rate is {rate:g}, but strategy='auto' finds numbers of rounds "
                 "in larger steps: give a number above 0."
             )
-        parameters = {**library.of_search, **parameters, "learning_rate": rate}
+        parameters = {**library.search_parameters, **parameters, "learning_rate": rate}
     if not arguments.is_auto and library.with_size(parameters, 1) is not None:
         parameters |= library.default_size
     return parameters

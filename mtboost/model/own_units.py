@@ -37,8 +37,8 @@ _LEAST_ROWS = 10
 #: Mean squared deviation, in squares of the mean deviation, above which it is that of a few rows:
 #: 1.6 of normal labels, 3 of lognormal ones with σ = 1, 5 with σ = 1.35.
 _HEAVY_TAILS = 5.0
-#: The small model: rounds, depth, learning rate and fewest rows of a leaf.
-_N_ROUNDS, _DEPTH, _RATE, _ROWS_OF_LEAF = 60, 3, 0.1, 5
+#: The small model: rounds, depth, learning rate and minimum rows per leaf.
+_N_ROUNDS, _DEPTH, _RATE, _MIN_ROWS_PER_LEAF = 60, 3, 0.1, 5
 #: The cells of the rows it is trained on, and how many rows are not reduced.
 _MOST_CELLS, _FEW_ROWS = 2_000_000, 2_000
 #: Standard errors by which a slope must be above 0 to have a logarithm.
@@ -94,8 +94,8 @@ def units_differ(data: Dataset, library: Backend, least: float = OWN_SPREAD) -> 
     """
     if spread_of_units(data) < least:
         return False
-    models = SmallModels(data, library)
-    return models.spread_of_slopes() >= least and not models.is_one_function()
+    model = ModelOfHalves(data, library)
+    return model.spread_of_slopes() >= least and not model.is_one_function()
 
 
 def spread_of_units(data: Dataset) -> float:
@@ -124,8 +124,8 @@ def spread_of_units(data: Dataset) -> float:
     return math.sqrt(max(0.0, float(variance)))
 
 
-class SmallModels:
-    """Small models of all tasks, each trained on one half of the rows to predict the other.
+class ModelOfHalves:
+    """A small model of all tasks, trained on each half of the rows to predict the other.
 
     Parameters
     ----------
@@ -194,9 +194,9 @@ class SmallModels:
     def _predictions(self, labels: Float64Array) -> Float64Array:
         """Return what a small model of the other half of the rows predicts of each."""
         library, table = self._library, self._data.common
-        params = {**library.settings(library.squared_error, 1, 0), **library.of_search}
+        params = {**library.settings(library.squared_error, 1, 0), **library.search_parameters}
         params = {**(library.with_size(params, _DEPTH) or params), "learning_rate": _RATE}
-        params = library.with_least_leaf(params, _ROWS_OF_LEAF, _ROWS_OF_LEAF) or params
+        params = library.with_min_leaf(params, _MIN_ROWS_PER_LEAF, _MIN_ROWS_PER_LEAF) or params
         predictions = np.empty(len(labels))
         for train, others in (self._halves, self._halves[::-1]):
             rows = Rows(table.take(train), labels[train])

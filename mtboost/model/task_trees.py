@@ -185,9 +185,13 @@ class TaskTrees:
 
     def _start_of(self, code: int) -> Float32Array | None:
         """Margins of a task before the first tree, shape (n_outputs,)."""
-        if not self._stage.losses:
-            common = self._common(code)
-            return None if common is None else common.start
+        if self._stage.losses:
+            return self._own_start(code)
+        common = self._common(code)
+        return None if common is None else common.start
+
+    def _own_start(self, code: int) -> Float32Array:
+        """The same where each task has its loss."""
         if code not in self._own_starts:
             loss = self._stage.losses[self._stage.tasks[code]]
             self._own_starts[code] = self._stage.document.own_start(loss)
@@ -332,10 +336,10 @@ class TaskTrees:
         if n_rounds == 0:  # trees of LightGBM would hold the start
             document = self._backend.document(stage.followed_by(task))
             found = document.nodes()
-            return None if found is None else _Common(found.trees(), document.start_margins())
+            return None if found is None else _Common(found.trees(), self._own_start(code))
         loss, n_first = stage.losses[task], common.trees.nodes.n_first
         own = stage.document.in_unit(nodes, loss, n_first).of_first_trees(n_rounds)
-        return _Common(own.trees(), stage.document.own_start(loss))
+        return _Common(own.trees(), self._own_start(code))
 
     def _read_common(self) -> _Common[NodesByTask] | None:
         document = self._stage.document

@@ -78,8 +78,8 @@ class LibraryParameters(abc.ABC):
     default_name: ClassVar[str]
     #: Size of the trees of two stages where `params` do not say how large they are.
     default_size: ClassVar[Mapping[str, Any]]
-    #: Parameters of a search, whose models have leaves of different sizes on the same bins.
-    of_search: ClassVar[Mapping[str, Any]]
+    #: Parameters of a search, whose models differ in the minimum rows per leaf on the same bins.
+    search_parameters: ClassVar[Mapping[str, Any]]
 
     @abc.abstractmethod
     def check_one_machine(self, params: Params) -> None:
@@ -264,8 +264,8 @@ class LibraryParameters(abc.ABC):
         """Return parameters of trees of this depth; None where `params` say how large trees are."""
 
     @abc.abstractmethod
-    def with_least_leaf(self, params: Params, n_rows: int, weight: float) -> dict[str, Any] | None:
-        """Return parameters of leaves with at least this number of rows.
+    def with_min_leaf(self, params: Params, n_rows: int, weight: float) -> dict[str, Any] | None:
+        """Return parameters of trees with at least this number of rows per leaf.
 
         `weight` is the sum of hessians that as many rows have on average. None where `params` say
         how small leaves may be, and where the library has this number by default.

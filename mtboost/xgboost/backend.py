@@ -183,14 +183,14 @@ class XgboostBackend(Backend):
         return make_loss(objective, n_outputs, arithmetic=library.arithmetic(), **options)
 
     default_size = MappingProxyType({"max_depth": 4})
-    of_search: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    search_parameters: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def with_size(self, params: Params, depth: int) -> dict[str, Any] | None:
         if {"max_depth", "max_leaves", "grow_policy"} & params.keys():
             return None
         return {**params, "max_depth": depth}
 
-    def with_least_leaf(self, params: Params, n_rows: int, weight: float) -> dict[str, Any] | None:
+    def with_min_leaf(self, params: Params, n_rows: int, weight: float) -> dict[str, Any] | None:
         if "min_child_weight" in params:
             return None
         return {**params, "min_child_weight": _readable(weight)}

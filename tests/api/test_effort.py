@@ -256,10 +256,10 @@ def test_leaves_of_more_rows_are_tried_unless_the_user_says_how_many(
         options = {"effort": effort, "linear_effects": False, "params": {}, **QUICK, **options}
         losses = fitted(library, tasks_of(SAME, n_each=60), **options).common_losses
         parts = {part for name in losses for part in name.split(", ")}
-        return {part for part in parts if part.endswith(" rows in a leaf")}
+        return {part for part in parts if part.endswith(" rows per leaf")}
 
     default = {20} if library.name == "lightgbm" else set()
-    assert of_leaves() == {f"{n_rows} rows in a leaf" for n_rows in found - default}
+    assert of_leaves() == {f"at least {n_rows} rows per leaf" for n_rows in found - default}
     for given in FEWEST[library.name]:
         assert not of_leaves(params=given)
     monkeypatch.setitem(EFFORTS, effort, replace(EFFORTS[effort], most_rows=100))
@@ -278,10 +278,11 @@ def test_leaves_of_a_chosen_size_have_the_rows(library, weight):
     options = {"effort": "fast", "linear_effects": False, "task_splits": False, "params": {}}
     options |= {"symmetric_trees": False, "weight": np.full(n_rows, weight)}
     model = fitted(library, (X, y, task), num_boost_round=300, **options)
-    assert "5 rows in a leaf" in model.common_choice
+    assert "5 rows per leaf" in model.common_choice
     nodes = get_backend(library.name).document(model.common).leaf_hessians()
     sizes = np.concatenate(nodes) / weight
-    least = {"xgboost": 3.5, "lightgbm": 5.0}[library.name]
+    least = {"xgboost": 0.7 * 5, "lightgbm": 5.0}[library.name]
+    # The sums are rounded. XGBoost's default has leaves of one row, LightGBM's of twenty.
     assert 0.999 * least < sizes[sizes > 0.0].min() < 2.0 * least
 
 

@@ -7,7 +7,7 @@ import pytest
 import mtboost
 from mtboost.base.dataset import Dataset
 from mtboost.model.libraries import get_backend
-from mtboost.model.own_units import OWN_SPREAD, SmallModels, spread_of_units, units_differ
+from mtboost.model.own_units import OWN_SPREAD, ModelOfHalves, spread_of_units, units_differ
 from mtboost.model.stages import specific
 
 TASKS = ("cents", "euros", "thousands")
@@ -247,7 +247,7 @@ def test_slopes_differ_with_units_but_not_with_noise(backend):
     X, task, signal, noise, factor = rows_of_tasks()
 
     def slopes(X, y):
-        return SmallModels(Dataset(X, y, task=task), get_backend(backend)).spread_of_slopes()
+        return ModelOfHalves(Dataset(X, y, task=task), get_backend(backend)).spread_of_slopes()
 
     def spread(y):
         return spread_of_units(Dataset(X, y, task=task))
@@ -268,7 +268,7 @@ def test_slopes_of_what_no_column_predicts_are_unknown():
     X, task, _, noise, factor = rows_of_tasks()
     data = Dataset(X, factor[task] * noise, task=task)
     assert spread_of_units(data) > OWN_SPREAD
-    assert SmallModels(data, get_backend("xgboost")).spread_of_slopes() == 0.0
+    assert ModelOfHalves(data, get_backend("xgboost")).spread_of_slopes() == 0.0
 
 
 def test_tasks_that_differ_in_noise_have_one_squared_error():
@@ -281,7 +281,7 @@ def test_tasks_that_differ_in_noise_have_one_squared_error():
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_one_function_of_columns_that_tell_sizes_has_one_squared_error(backend, monkeypatch):
     """Whatever the slopes are: those of tables with columns of sizes were found to differ."""
-    monkeypatch.setattr(SmallModels, "spread_of_slopes", lambda _: 1.0)
+    monkeypatch.setattr(ModelOfHalves, "spread_of_slopes", lambda _: 1.0)
     X, task, _, noise, factor = rows_of_tasks()
     size = factor[task] * np.exp(0.5 * X[:, 0])
     y = size * (np.where(X[:, 1] > 0.0, 1.0, 2.0) + 0.1 * noise)

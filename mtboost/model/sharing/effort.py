@@ -51,9 +51,9 @@ class Effort:
         Noise in the choice of the splits of symmetric trees.
     subsamples : tuple of float
         Parts of the rows that each tree sees.
-    leaf_rows : tuple of int
-        Fewest rows of a leaf, where there are no more rows to train on than `most_rows`: of many
-        rows few are in small leaves.
+    min_rows_per_leaf : tuple of int
+        Minimum numbers of rows per leaf to try, unless there are more rows to train on than
+        `most_rows`: of many rows few are in small leaves.
     repeats : bool
         Whether depths and poolings are searched again with what has been found after them.
     n_tasks : int
@@ -82,7 +82,7 @@ class Effort:
     task_splits: tuple[str, ...]
     random_strengths: tuple[float, ...]
     subsamples: tuple[float, ...]
-    leaf_rows: tuple[int, ...]
+    min_rows_per_leaf: tuple[int, ...]
     repeats: bool
     n_tasks: int
     all_folds: bool
@@ -108,7 +108,7 @@ class Effort:
             self,
             depths=tuple(depths),
             least_depth=least,
-            leaf_rows=(),
+            min_rows_per_leaf=(),
             most_rounds=self.most_rounds_of_many_rows,
         )
 
@@ -120,7 +120,7 @@ class Effort:
         n_again = n_poolings + n_depths + 2 if self.repeats else 0
         n_linear, n_strata = 2 * (n_depths + 1) + 2, 1
         n_others = n_strata + n_splits + n_trees + n_again + n_linear + len(self.subsamples) - 1
-        n_others += len(self.leaf_rows)
+        n_others += len(self.min_rows_per_leaf)
         return n_depths + n_others + _N_OF_TASKS
 
 
@@ -148,7 +148,7 @@ _BALANCED = Effort(
     task_splits=("descriptors",),
     random_strengths=(1.0,),
     subsamples=(0.7,),
-    leaf_rows=(5, 20),
+    min_rows_per_leaf=(5, 20),
     repeats=False,
     n_tasks=25,
     all_folds=False,
@@ -164,7 +164,7 @@ EFFORTS: dict[EffortName, Effort] = {
         depths=(4,),
         depths_of_many_rows=(6,),
         poolings=(0.5,),
-        leaf_rows=(5,),
+        min_rows_per_leaf=(5,),
         rows_held_out_once=2000,
     ),
     "balanced": _BALANCED,
@@ -180,7 +180,7 @@ EFFORTS: dict[EffortName, Effort] = {
         task_splits=("few descriptors", "descriptors", "task splits"),
         random_strengths=(1.0, 0.0, 2.0),
         subsamples=(0.7, 0.5),
-        leaf_rows=(5, 20),
+        min_rows_per_leaf=(5, 20),
         repeats=True,
         n_tasks=100,
         all_folds=True,

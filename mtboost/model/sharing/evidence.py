@@ -262,9 +262,12 @@ class Evidence:
         return dict(zip(self._tasks, self._rounds[way].tolist(), strict=True))
 
     def better_alone(self, ways: Mapping[TaskName, Sharing]) -> list[TaskName]:
-        """Tasks for which an independent model is better than the common one.
+        """Return the tasks with a better independent model than the common one, and no better way.
 
-        Those whose way is better than it are none of them.
+        Parameters
+        ----------
+        ways : mapping of task name to str
+            The way that each task takes.
         """
         are_better = self._certain_gains("independent", "common", 1.0) > 0.0
         of_tasks = np.array([ways[task] for task in self._tasks])

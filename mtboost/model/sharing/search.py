@@ -64,8 +64,8 @@ _SUBSAMPLE = 0.7
 
 
 @dataclass(frozen=True, slots=True)
-class LeastLeaf:
-    """The fewest rows of a leaf, and the sum of hessians that as many have on average."""
+class MinLeaf:
+    """Minimum rows per leaf, and the sum of hessians that as many rows have on average."""
 
     n_rows: int
     weight: float
@@ -87,7 +87,7 @@ class Setting:
     #: Whether risk sets of hazards have rows of all tasks.
     one_stratum: bool = False
     #: None as the user has fixed it, or as the library has it.
-    least_leaf: LeastLeaf | None = None
+    min_leaf: MinLeaf | None = None
 
     def __str__(self) -> str:
         leaves = "pooled" if self.pooling is None else f"{self.pooling} pooling"
@@ -102,7 +102,7 @@ class Setting:
         first = [_LINEAR_NAMES[self.linear]] if self.linear else []
         first += [ONE_STRATUM] * self.one_stratum
         size = "given size" if self.depth is None else f"depth {self.depth}"
-        least = [f"{self.least_leaf.n_rows} rows in a leaf"] if self.least_leaf else []
+        least = [f"at least {self.min_leaf.n_rows} rows per leaf"] if self.min_leaf else []
         return ", ".join([*first, size, leaves, *task_splits, *rows, *least, *trees])
 
     def sized(self, settings: Settings) -> Settings:
@@ -110,9 +110,9 @@ class Setting:
         params = settings.params
         if self.depth is not None:
             params = settings.backend.with_size(params, self.depth) or params
-        if self.least_leaf is not None:
-            least = self.least_leaf
-            params = settings.backend.with_least_leaf(params, least.n_rows, least.weight) or params
+        if self.min_leaf is not None:
+            least = self.min_leaf
+            params = settings.backend.with_min_leaf(params, least.n_rows, least.weight) or params
         options = replace(
             settings.options,
             symmetric_trees=self.random_strength is not None,
@@ -333,7 +333,7 @@ def search(
         )
     if settings.backend.with_sampling(settings.params, _SUBSAMPLE) != settings.params:
         search.vary(subsample=effort.subsamples)
-    search.vary(least_leaf=_least_leaves(search, effort))
+    search.vary(min_leaf=_min_leaves(search, effort))
     return search
 
 
@@ -354,8 +354,8 @@ def with_linear_effects(found: Search, effort: Effort) -> Search | None:
         if "linear_effects" not in settings.given
         and not any(why_no_linear_effects(settings, train, linear) for train, _ in folds.pairs)
     ]
-    least = found.best.least_leaf
-    pooled = (replace(each, least_leaf=least) for each in found.losses if each.is_pooled)
+    least = found.best.min_leaf
+    pooled = (replace(each, min_leaf=least) for each in found.losses if each.is_pooled)
     before = list(dict.fromkeys([found.best, *pooled]))
     rival = found.begun_again()
     rivals = [replace(each, linear=linear) for linear in kinds for each in before]
@@ -409,16 +409,16 @@ def _strengths_of(settings: Settings, effort: Effort) -> Sequence[float | None]:
     return effort.random_strengths
 
 
-def _least_leaves(search: Search, effort: Effort) -> Sequence[LeastLeaf]:
-    """Fewest rows of leaves to try; none where the user has fixed them, or the library has them."""
+def _min_leaves(search: Search, effort: Effort) -> Sequence[MinLeaf]:
+    """Minimum rows per leaf to try: none where the user or the library has set the same."""
     settings, (train, _) = search.settings, search.folds.pairs[0]
     pooled = search.common.models[0].trees.pooled
     hessian = pooled.mean_hessian * train.tasks.n_tasks / train.n_rows
-    leaves = [LeastLeaf(n_rows, n_rows * hessian) for n_rows in effort.leaf_rows]
+    leaves = [MinLeaf(n_rows, n_rows * hessian) for n_rows in effort.min_rows_per_leaf]
     return [
         least
         for least in leaves
-        if settings.backend.with_least_leaf(settings.params, least.n_rows, least.weight)
+        if settings.backend.with_min_leaf(settings.params, least.n_rows, least.weight)
     ]
 
 
