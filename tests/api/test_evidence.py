@@ -120,6 +120,7 @@ def evidence_of(losses, codes, n_tasks):
     found._of_rows = losses
     found._means = {way: found._task_means(own) for way, own in losses.items()}
     found._rounds = {way: np.ones(n_tasks, int) for way in losses}
+    found._are_compared = dict.fromkeys(losses, found._n_rows > 0)
     return found
 
 
@@ -281,6 +282,22 @@ def test_averages_do_not_gain_by_shared_rounds(objective, n_each, monkeypatch):
     options = {"objective": objective, "effort": "fast", "linear_effects": False}
     mtboost.fit(X, y, task=task, weight=weight, params={"max_depth": 2}, **options)
     assert min(seen) > 3
+
+
+def test_a_task_with_one_positive_is_not_certain_of_the_other_class(library):
+    """In the fold that holds the positive out the task has no model. Its loss counts all the same:
+    least at the share of positives, which is less than any model without a signal can know."""
+    rng = np.random.default_rng(2)
+    task = np.repeat([*"abcdef", "rare"], [*6 * [60], 25])
+    X = rng.normal(size=(len(task), 3))
+    y = rng.random(len(task)) < 0.3
+    y[task == "rare"] = np.arange(25) == 2
+    options = {"effort": "fast", "linear_effects": False, "backend": library.name}
+    report = mtboost.fit(X, y.astype(int), task=task, **options).report()
+    least = -(np.log(1 / 25) + 24 * np.log(24 / 25)) / 25
+    of_rare = report.filter(like="logloss").drop(columns="logloss final se").loc["rare"]
+    assert (of_rare > 0.8 * least).all()  # it was .3 of it
+    assert len(set(report["sharing"])) == 1
 
 
 def test_an_estimated_loss_below_zero_is_no_error():

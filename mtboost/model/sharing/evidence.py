@@ -86,6 +86,8 @@ class Evidence:
         self._means: dict[Sharing, Float64Array] = {"common": self._task_means(of_rows)}
         self._rounds: dict[Sharing, npt.NDArray[np.int64]] = {"common": np.zeros(n_tasks, np.int64)}
         self._histories: dict[Sharing, dict[TaskName, Float64Array]] = {}
+        #: Tasks with a model in each fold that holds out rows of them.
+        self._are_compared: dict[Sharing, Known] = {"common": self._n_rows > 0}
 
     def _task_means(self, losses: Float64Array) -> Float64Array:
         sums = np.bincount(self._codes, self._weights * losses, len(self._tasks))
@@ -102,7 +104,12 @@ class Evidence:
     def _read(
         self, models: ModelsByFold, way: Sharing
     ) -> tuple[Float64Array, npt.NDArray[np.int64], Known]:
-        """Loss of each task at the rounds it gets, these rounds, and whether they are known."""
+        """Loss of each task at the rounds it gets, these rounds, and whether they are known.
+
+        They are if the task has a model in each fold that holds out rows of it. Where all its rows
+        of one class are held out it has none, and by the other folds alone the other class would
+        be certain.
+        """
         judged = np.flatnonzero(self._n_rows > 0)  # often few of many tasks
         names = [self._tasks[code] for code in judged.tolist()]
         none = np.empty(0)  # the last curve is that of all other tasks
@@ -114,7 +121,9 @@ class Evidence:
         n_fold_rows = np.pad(self._n_fold_rows[:, judged], ((0, 0), (0, 1)))
         losses_of = self._settings.objectives.losses_of([*names, names[0]])
         curves = mean_curves(losses_of, histories, n_fold_rows)
-        is_known = (n_rows > 0) & np.isfinite(curves[:, 0])
+        has_model = np.array([[len(history) > 0 for history in own] for own in histories])
+        is_known = (has_model | (n_fold_rows == 0)).all(axis=0) & np.isfinite(curves[:, 0])
+        is_known &= n_rows > 0
         found = _shared_rounds(curves, n_rows, is_known)
         if way != "independent":  # a task that ended early has no more to add to the common model
             ends = np.array([[len(history) - 1 for history in own] for own in histories])
@@ -129,9 +138,12 @@ class Evidence:
 
     def add(self, way: Sharing, models: ModelsByFold, start: CommonByFold) -> None:
         """Take down what the models of all tasks reach, trained from the margins of `start`."""
-        self._means[way], self._rounds[way], _ = self._read(models, way)
+        losses, self._rounds[way], are_compared = self._read(models, way)
         self._margins[way] = self._margins_of(models, start, are_alone=way == "independent")
         self._of_rows[way] = row_losses(self._settings, self._folds, self._margins[way])
+        in_some_folds = np.isfinite(losses) & ~are_compared
+        self._means[way] = np.where(in_some_folds, self._task_means(self._of_rows[way]), losses)
+        self._are_compared[way] = are_compared
         histories = [{task: model.history for task, model in own.items()} for own in models]
         self._histories[way] = mean_histories(
             self._losses, histories, self._tasks, self._n_fold_rows
@@ -141,12 +153,11 @@ class Evidence:
         """Take down the best average of common and independent margins; the common ones' share.
 
         Boosters of independent models end at their own best rounds, which overfits the validation
-        rows; what the shared rounds lose more is counted as far as they have a share. Where a
-        task has no model in some folds (one class), the difference may be negative, and counts 0.
+        rows; what the shared rounds lose more is counted as far as they have a share.
         """
         common, alone = self._margins["common"], self._margins["independent"]
         optimism = self._means["independent"] - self._task_means(self._of_rows["independent"])
-        known = (self._n_rows > 0) & np.isfinite(optimism)
+        known = self._are_compared["averaged"] = self._are_compared["independent"]
         optimism = np.maximum(optimism, 0.0)
         of_rows = {
             share: row_losses(self._settings, self._folds, share * common + (1.0 - share) * alone)
@@ -173,7 +184,7 @@ class Evidence:
         variances = _variance_of_means(
             differences, self._weights, self._codes, self._n_rows, self._groups
         )
-        known = (self._n_rows > 0) & np.isfinite(gains) & np.isfinite(variances)
+        known = self._are_compared[way] & self._are_compared[other] & np.isfinite(variances)
         return gains, variances, known
 
     def _way_of_all(self) -> Sharing:
