@@ -94,9 +94,10 @@ def _check_shrink(shrink: object) -> float:
 
 
 def _check_constraints(model: FittedTasks) -> None:
-    for params in (model.params, *model.specific_params.values()):
-        constraints = params.get("monotone_constraints")
-        if constraints and any(digit in str(constraints) for digit in "123456789"):
+    common = (model.params, model.common_columns)
+    specific = [(own, model.task_columns[task]) for task, own in model.specific_params.items()]
+    for params, columns in (common, *specific):
+        if model._library.monotone_signs(params, columns):
             raise UnsupportedError(
                 "refresh() estimates each leaf alone, which may break monotone_constraints: use "
                 "update(), whose trees keep them."

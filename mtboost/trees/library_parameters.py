@@ -294,7 +294,7 @@ class LibraryParameters(abc.ABC):
         if isinstance(signs, Mapping):
             signs = [signs.get(name, 0) for name in self.feature_names(columns)]
         elif isinstance(signs, str):
-            signs = signs.strip("()").split(",")
+            signs = filter(None, signs.strip("()").split(","))
         found = [int(sign) for sign in signs]
         return found if any(found) else []
 

@@ -2,6 +2,7 @@
 """Leaf values estimated again from new rows."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import mtboost
@@ -294,6 +295,24 @@ def test_what_cannot_be_refreshed_is_refused():
     monotone = mtboost.fit(X, y, task=task, params={"monotone_constraints": (1, 0, 0)}, **FIXED)
     with pytest.raises(UnsupportedError, match="monotone_constraints"):
         monotone.refresh(X, y, task=task)
+    own = {"monotone_constraints": (1, 0, 0)}
+    monotone = mtboost.fit(X, y, task=task, specific_params=own, **FIXED)
+    with pytest.raises(UnsupportedError, match="monotone_constraints"):
+        monotone.refresh(X, y, task=task)
     model.params.clear()
     with pytest.raises(UnsupportedError, match="fit it again"):
         model.refresh(X, y, task=task)
+
+
+def test_monotone_constraints_of_zero_are_none():
+    X, y, task = rows()
+    table = pd.DataFrame(X, columns=["x0", "x1", "x2"])
+    constraints = {"monotone_constraints": {"x1": 0}}
+    model = mtboost.fit(table, y, task=task, params=constraints, **FIXED)
+    own = mtboost.fit(table, y, task=task, specific_params=constraints, **FIXED)
+    plain = mtboost.fit(table, y, task=task, **FIXED).refresh(table, 2 * y, task=task)
+    for found in (model, own):
+        refreshed = found.refresh(table, 2 * y, task=task)
+        np.testing.assert_array_equal(
+            refreshed.predict(table, task=task), plain.predict(table, task=task)
+        )

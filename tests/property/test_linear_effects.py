@@ -5,6 +5,7 @@ import itertools
 
 import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.optimize
 import scipy.stats
@@ -630,6 +631,15 @@ def test_impossible_linear_effects_are_refused(options, reason):
     X, y, task, _ = linear_rows(10)
     with pytest.raises(ParameterError, match=f"linear_effects=True is not possible: {reason}"):
         fit(X, y, **({"task": task} | options))
+
+
+@pytest.mark.parametrize("signs", [{"x1": 0}, "()", (0, 0, 0)])
+def test_monotone_constraints_of_zero_are_none(signs):
+    X, y, task, _ = linear_rows(10)
+    table = pd.DataFrame(X, columns=["x0", "x1", "x2"])
+    params = {"monotone_constraints": signs, "learning_rate": 0.1}
+    model, plain = fit(table, y, task, params=params), fit(table, y, task)
+    assert_array_equal(model.predict(table, task=task), plain.predict(table, task=task))
 
 
 def test_intercepts_go_with_monotone_constraints():

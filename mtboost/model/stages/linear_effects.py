@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.base.dataset import Dataset
-from mtboost.base.tables import Table
+from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import one_blas_thread
 from mtboost.model.common_trees import CommonTrees
@@ -69,7 +69,7 @@ def why_no_linear_effects(settings: Settings, data: Dataset, linear: LinearOptio
 
 
 def _why_no_slopes(settings: Settings, data: Dataset) -> str:
-    if any(digit in str(settings.params.get("monotone_constraints", "")) for digit in "123456789"):
+    if settings.backend.monotone_signs(settings.params, Columns.of(data.common)):
         return "monotone_constraints may be violated"
     n_columns = len(_numeric_columns(data.common))
     if n_columns == 0:
