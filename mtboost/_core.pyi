@@ -50,7 +50,7 @@ class BinnedMatrixBuilder(metaclass=_Pybind11Type):
     ) -> None: ...
     def build(self) -> BinnedMatrix: ...
 
-# From LightGBM's bins (cpp/core/binning/cuts.hpp). bits: of each column's entries.
+# From LightGBM's bins (cpp/core/binning/bin_edges.hpp). bits: of each column's entries.
 def lightgbm_matrix(
     *,
     n_bins: NDArray[np.uint32],

@@ -250,7 +250,7 @@ class LibraryParameters(abc.ABC):
         )
 
     def inverse_link(self, params: Params, margins: npt.NDArray[Any]) -> npt.NDArray[np.floating]:
-        """npt.NDArray[Any] on the scale of the labels."""
+        """Return margins on the scale of the labels."""
         sigmoid = read_number(params, "sigmoid", 1.0)  # LightGBM's
         return inverse_link(params["objective"], margins, sigmoid=sigmoid)
 
