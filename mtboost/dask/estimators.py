@@ -270,8 +270,6 @@ class DaskMultiTaskRegressor(_OnDask, MultiTaskRegressor):
             X, task=task, base_margin=base_margin, unknown_task=unknown_task, output=output
         )
 
-    predict.__doc__ = _OnDask.predict.__doc__
-
 
 class DaskMultiTaskClassifier(_OnDask, MultiTaskClassifier):
     """:class:`mtboost.MultiTaskClassifier` on the workers of Dask.

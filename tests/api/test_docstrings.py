@@ -4,7 +4,7 @@
 import ast
 import dataclasses
 import doctest
-import importlib
+import importlib.util
 import inspect
 import re
 import sys
@@ -27,13 +27,21 @@ MODULES = (
     "mtboost.metrics",
     "mtboost.plotting",
 )
+#: Of its classes the methods alone: their parameters are those of one machine.
+DASK = ["mtboost.dask"] if importlib.util.find_spec("distributed") else []
 TITLE = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
-NAMES = [
-    f"{module}.{name}"
-    for module in MODULES
-    for name in importlib.import_module(module).__all__
-    if not inspect.ismodule(getattr(importlib.import_module(module), name))
-]
+
+
+def names_of(modules):
+    return [
+        f"{module}.{name}"
+        for module in modules
+        for name in importlib.import_module(module).__all__
+        if not inspect.ismodule(getattr(importlib.import_module(module), name))
+    ]
+
+
+NAMES = names_of(MODULES)
 
 
 def named(name):
@@ -113,7 +121,7 @@ def is_on_page(name, method):
 
 METHODS = sorted(
     f"{name}.{method}"
-    for name in NAMES
+    for name in NAMES + names_of(DASK)
     if inspect.isclass(named(name))
     for method, function in inspect.getmembers(named(name), inspect.isfunction)
     if is_on_page(name, method) and function.__module__.startswith("mtboost.")
