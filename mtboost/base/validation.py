@@ -261,7 +261,7 @@ def hold_out(
     train, valid : Dataset
         `valid` is None if nothing is held out.
     """
-    fraction = fraction_of(data, fraction)
+    fraction = fraction_of(fraction, data.tasks.n_tasks)
     if not fraction:
         return data, None
     rng = np.random.default_rng(seed)
@@ -292,7 +292,7 @@ def hold_out_last(
     train, valid : Dataset
         `valid` is None if nothing is held out.
     """
-    fraction = fraction_of(data, fraction)
+    fraction = fraction_of(fraction, data.tasks.n_tasks)
     if data.queries is not None:  # a query has the time of its last row
         times = np.maximum.reduceat(times, begins_of(data.queries)[:-1])[ascending(data.queries)]
     is_last = np.zeros(data.n_rows, bool)
@@ -459,10 +459,10 @@ def cross_validation(
     return Folds(tuple(pairs)) if pairs else None
 
 
-def fraction_of(data: Dataset, fraction: float | Literal["auto"]) -> float:
+def fraction_of(fraction: float | Literal["auto"], n_tasks: int) -> float:
     """Return the fraction of the rows to hold out; "auto" is .2, of one task 0."""
     if isinstance(fraction, str) and fraction == "auto":
-        fraction = 0.2 if data.tasks.n_tasks > 1 else 0.0
+        fraction = 0.2 if n_tasks > 1 else 0.0
     return check_number("validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'")
 
 

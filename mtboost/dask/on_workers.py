@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from mtboost.base.checks import check_number
 from mtboost.base.dataset import Dataset
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.tasks import TaskName
 from mtboost.base.times import check_times, split_time
-from mtboost.base.validation import Folds, validation_data
+from mtboost.base.validation import Folds, fraction_of, validation_data
 from mtboost.dask.chunks import (
     Chunk,
     in_partition,
@@ -148,7 +147,7 @@ def prepare(chunk: Chunk, valid_chunk: Chunk | None, *, job: Job, fraction: Any 
     if fraction is None:  # what "auto" has found is trained on all rows
         strategy, fraction = "two-stage", 0.0
         if not arguments.is_auto:
-            fraction = _fraction(arguments.validation_fraction, template.tasks.n_tasks)
+            fraction = fraction_of(arguments.validation_fraction, template.tasks.n_tasks)
     task_weight, task_weight_of_all = (
         {name: weights[name] for name in data.tasks} if isinstance(weights, Mapping) else weights
         for weights in job.task_weights
@@ -233,10 +232,3 @@ def train(
         parts["common_trees"] = None
         parts["specific"] = {t: own for t, own in parts["specific"].items() if t not in divided}
     return parts
-
-
-def _fraction(fraction: Any, n_tasks: int) -> float:
-    """Return the part of the rows to hold out, which follows from the number of all tasks."""
-    if isinstance(fraction, str) and fraction == "auto":
-        return 0.2 if n_tasks > 1 else 0.0
-    return check_number("validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'")

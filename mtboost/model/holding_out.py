@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checks import check_choice, check_number
+from mtboost.base.checks import check_choice
 from mtboost.base.dataset import Dataset
 from mtboost.base.shared_rows import may_be_panel, shared_rows
 from mtboost.base.task_weights import TaskWeight, weights_with_tasks
@@ -199,9 +199,7 @@ def _whole_tasks(problem: Problem, arguments: Arguments) -> Folds:
             "task=, or leave out validation."
         )
     if fraction != "auto":
-        fraction = check_number(
-            "validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'"
-        )
+        fraction = fraction_of(fraction, data.tasks.n_tasks)
         if not fraction:
             raise _no_validation_rows(fraction, data)
         return hold_out_tasks(data, 1, 1, fraction, arguments.seed)
@@ -240,7 +238,7 @@ def check_later_rows(problem: Problem, arguments: Arguments, folds: Folds | None
     """Raise DataError where the rows that come last are to be held out, and none does."""
     data, fraction = problem.data, arguments.validation_fraction
     by_time = isinstance(arguments.validation, str) and arguments.validation == "last"
-    if by_time and folds is None and fraction_of(data, fraction):
+    if by_time and folds is None and fraction_of(fraction, data.tasks.n_tasks):
         raise _no_later_rows(data)
 
 

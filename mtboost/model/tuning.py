@@ -16,6 +16,7 @@ from mtboost.base.checks import check_count, check_number, check_seed, check_typ
 from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warn_user
+from mtboost.base.validation import fraction_of
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
 from mtboost.metrics.metric import Metric
 from mtboost.model.arguments import Arguments
@@ -272,12 +273,8 @@ def _check_validation(fit_arguments: dict[str, Any], refit: bool | None) -> dict
     """Complete the arguments of ``fit``, and return those of the last fit, after the search."""
     has_eval_set = fit_arguments.get("eval_set") is not None
     if not has_eval_set:
-        fraction = fit_arguments.get("validation_fraction", "auto")
-        if isinstance(fraction, str) and fraction == "auto":
-            fraction = 0.2
-        fraction = check_number(
-            "validation_fraction", fraction, low=0.0, below=1.0, besides="'auto'"
-        )
+        # As of several tasks: trials of one task are compared on validation rows, too.
+        fraction = fraction_of(fit_arguments.get("validation_fraction", "auto"), n_tasks=2)
         fit_arguments["validation_fraction"] = fraction
         if fraction == 0.0:
             raise ParameterError(
