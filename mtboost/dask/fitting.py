@@ -10,7 +10,6 @@ the model are collected.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -52,7 +51,7 @@ from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.arguments import DRAWN, Arguments
 from mtboost.model.checked_rows import warn_of_small_units
 from mtboost.model.fitted import model_of
-from mtboost.model.fitting import fit as fit_on_one_machine
+from mtboost.model.fitting import FIT_ARGUMENTS
 from mtboost.model.keywords import where_it_belongs
 from mtboost.model.libraries import get_backend
 from mtboost.model.making_settings import make_settings
@@ -63,10 +62,6 @@ from mtboost.model.reports import TaskReport, joined_reports
 from mtboost.model.sharing.plan import SharingPlan
 from mtboost.trees.losses import is_quantile, is_ranking, is_survival
 
-_DEFAULTS = {
-    name: argument.default
-    for name, argument in inspect.signature(fit_on_one_machine).parameters.items()
-}
 _OF_ROWS = ("X", "y", "task", "eval_set", "weight", "base_margin")
 
 
@@ -207,12 +202,12 @@ def fit(
 def _checked_arguments(options: Mapping[str, Any], rows: Mapping[str, Any]) -> Arguments:
     """Return the arguments of fit(); raise for those that workers cannot have."""
     for name in options:
-        if name not in _DEFAULTS or name in _OF_ROWS:
+        if name not in FIT_ARGUMENTS or name in _OF_ROWS:
             raise TypeError(
                 f"mtboost.dask.fit() got an unexpected argument {name!r}."
-                f"{where_it_belongs(name, options, _DEFAULTS)}"
+                f"{where_it_belongs(name, options, FIT_ARGUMENTS)}"
             )
-    arguments = Arguments(**{**_DEFAULTS, **options, **rows}).checked()
+    arguments = Arguments(**{**FIT_ARGUMENTS, **options, **rows}).checked()
     for name, is_refused in _refused(arguments).items():
         if is_refused:
             raise UnsupportedError(

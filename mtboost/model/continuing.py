@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -23,8 +22,8 @@ _READ = ("init_model", "X", "y", "objective", "backend", "early_stopping_rounds"
 _COUNTS = ("num_boost_round", "validation_fraction")
 
 
-def continued(arguments: Arguments, signature: inspect.Signature) -> MultiTaskModel:
-    """Train more rounds, with the arguments of :func:`mtboost.fit`, whose signature it is.
+def continued(arguments: Arguments, defaults: Mapping[str, Any]) -> MultiTaskModel:
+    """Train more rounds, with the arguments of :func:`mtboost.fit`, whose defaults are given.
 
     Raises
     ------
@@ -35,7 +34,6 @@ def continued(arguments: Arguments, signature: inspect.Signature) -> MultiTaskMo
     """
     model = _as_model(arguments.init_model)
     check_takes_new_rows(model.objective, "init_model")
-    defaults = {name: own.default for name, own in signature.parameters.items()}
     early_stopping_rounds = arguments.early_stopping_rounds
     taken = (*_OF_UPDATE, *_READ, *_COUNTS)
     others = [

@@ -373,7 +373,7 @@ def fit(
     """
     arguments = Arguments(**locals())
     if init_model is not None:
-        return continued(arguments, inspect.signature(fit))
+        return continued(arguments, FIT_ARGUMENTS)
     arguments = arguments.checked()
     problem = read_problem(arguments)
     if n_ensemble > 1:
@@ -389,6 +389,12 @@ def fit(
     model = model_of(parts, is_auto=arguments.is_auto)
     add_held_out(model, fitted, folds, rows, arguments)
     return model
+
+
+#: Arguments of fit() and their defaults.
+FIT_ARGUMENTS = {
+    name: argument.default for name, argument in inspect.signature(fit).parameters.items()
+}
 
 
 def _settings(problem: Problem, arguments: Arguments) -> Settings:

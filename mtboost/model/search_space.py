@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mtboost.base.checks import as_float, check_type, shown
 from mtboost.errors import ParameterError
 from mtboost.model.arguments import is_zero
-from mtboost.model.fitting import fit
+from mtboost.model.fitting import FIT_ARGUMENTS
 from mtboost.model.keywords import where_it_belongs
 from mtboost.model.making_settings import AUTO_LEARNING_RATE, LEARNING_RATE
 from mtboost.trees.backend import Backend
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 Range: TypeAlias = tuple[Any, ...] | list[Any]
 Space: TypeAlias = Mapping[str, Range | None] | Callable[["optuna.Trial"], Mapping[str, Any]]
 
-#: Arguments of fit() and their defaults.
-FIT_ARGUMENTS = {
-    name: argument.default for name, argument in inspect.signature(fit).parameters.items()
-}
 # Those that say what is learnt, and from which rows: trials with others could not be compared.
 _SAME_IN_ALL_TRIALS = {
     *("X", "y", "task", "weight", "base_margin", "feature_names", "common_features"),
