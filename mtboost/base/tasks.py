@@ -401,6 +401,16 @@ def _n_labels(labels: Any) -> int:
         return len(_as_list(labels))  # raises
 
 
+def ranks_in_tasks(codes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    """Number of each row, or query, among those of its task, from the codes of their tasks."""
+    counts = np.bincount(codes)
+    ranks = np.empty(len(codes), np.int64)
+    ranks[np.argsort(codes, kind="stable")] = np.arange(len(codes)) - np.repeat(
+        np.cumsum(counts) - counts, counts
+    )
+    return ranks
+
+
 def _as_list(labels: Any) -> list[Any]:
     # A list is taken as it is: NumPy would turn [1, "a"] into two strings.
     if isinstance(labels, list | tuple):

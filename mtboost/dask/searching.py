@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mtboost.base.tasks import TaskName
+from mtboost.base.tasks import TaskName, ranks_in_tasks
 from mtboost.base.validation import Folds
 from mtboost.dask.chunks import Chunk
 from mtboost.model.fitting import choose_plan
@@ -56,11 +56,7 @@ def sampled(chunk: Chunk | None, sample: Sample, column: str | int | None) -> Ch
     tasks = chunk.tasks(column)
     is_kept = np.array([name in sample.tasks for name in tasks])[tasks.codes]
     if sample.every > 1:
-        order = np.argsort(tasks.codes, kind="stable")
-        rank = np.empty(chunk.n_rows, np.int64)
-        first_rows = np.cumsum(tasks.counts) - tasks.counts
-        rank[order] = np.arange(chunk.n_rows) - np.repeat(first_rows, tasks.counts)
-        is_kept &= rank % sample.every == 0
+        is_kept &= ranks_in_tasks(tasks.codes) % sample.every == 0
     return chunk.take(np.flatnonzero(is_kept)) if is_kept.any() else None
 
 

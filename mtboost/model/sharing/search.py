@@ -24,7 +24,7 @@ import numpy.typing as npt
 from mtboost.base.dataset import Dataset
 from mtboost.base.progress import Progress
 from mtboost.base.queries import ascending, begins_of
-from mtboost.base.tasks import TaskSet
+from mtboost.base.tasks import TaskSet, ranks_in_tasks
 from mtboost.base.validation import Folds
 from mtboost.model.making_settings import may_split_tasks
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold
@@ -465,16 +465,6 @@ def _every_row(data: Dataset, every: int) -> Dataset:
     if data.queries is not None:  # every second, third, ... query of each task
         numbers = ascending(data.queries)
         firsts = begins_of(data.queries)[:-1].astype(np.int64)
-        part = _ranks(data.tasks.codes[firsts], data.tasks.n_tasks) % every == 0
+        part = ranks_in_tasks(data.tasks.codes[firsts]) % every == 0
         return data.take(np.flatnonzero(part[numbers]))
-    return data.take(np.flatnonzero(_ranks(data.tasks.codes, data.tasks.n_tasks) % every == 0))
-
-
-def _ranks(codes: npt.NDArray[np.integer[Any]], n_tasks: int) -> npt.NDArray[np.int64]:
-    """Number of each row or query among those of its task."""
-    counts = np.bincount(codes, minlength=n_tasks)
-    ranks = np.empty(len(codes), np.int64)
-    ranks[np.argsort(codes, kind="stable")] = np.arange(len(codes)) - np.repeat(
-        np.cumsum(counts) - counts, counts
-    )
-    return ranks
+    return data.take(np.flatnonzero(ranks_in_tasks(data.tasks.codes) % every == 0))
