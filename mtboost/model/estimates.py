@@ -226,8 +226,8 @@ class _Mean:
         each = np.arange(n_rows, dtype=np.int32)
         losses = evaluate_by_task(self.metric, rows.y, rows.prediction, each, n_rows)
         if self.metric.name != "rmse":
-            return _mean(losses, rows.weights)
-        square = _mean(np.square(losses), rows.weights)
+            return weighted_mean(losses, rows.weights)
+        square = weighted_mean(np.square(losses), rows.weights)
         root = math.sqrt(square.value)
         return Estimate(root, square.effects / (2.0 * root) if root else square.effects)
 
@@ -246,11 +246,11 @@ class _MeanOfQueries:
         values = evaluate_by_task(
             self.metric, rows.y, rows.prediction, codes, len(firsts), None, codes
         )
-        return _mean(values, rows.weights[firsts])
+        return weighted_mean(values, rows.weights[firsts])
 
 
-def _mean(values: Float64Array, weights: Float64Array) -> Estimate:
-    """Weighted mean of the rows."""
+def weighted_mean(values: Float64Array, weights: Float64Array) -> Estimate:
+    """Return the weighted mean of rows, whose error is NaN for a single one."""
     mean = float(np.average(values, weights=weights))
     return Estimate(mean, _scaled(weights * (values - mean) / weights.sum()))
 
@@ -273,7 +273,10 @@ def _auc(rows: Rows) -> Estimate:
     )
     above = _share_below(positive.prediction, negative)
     below = 1.0 - _share_below(negative.prediction, positive)
-    of_positives, of_negatives = _mean(above, positive.weights), _mean(below, negative.weights)
+    of_positives, of_negatives = (
+        weighted_mean(above, positive.weights),
+        weighted_mean(below, negative.weights),
+    )
     effects[is_positive], effects[~is_positive] = of_positives.effects, of_negatives.effects
     return Estimate(of_positives.value, effects)
 
@@ -322,7 +325,7 @@ def _mape(rows: Rows) -> Estimate:
     """Mean absolute error relative to the label; undefined where a label is 0."""
     if not rows.y.all():
         return Estimate.undefined()
-    return _mean(np.abs((rows.prediction - rows.y) / rows.y), rows.weights)
+    return weighted_mean(np.abs((rows.prediction - rows.y) / rows.y), rows.weights)
 
 
 _OWN = {

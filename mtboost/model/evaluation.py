@@ -31,6 +31,7 @@ from mtboost.model.estimates import (
     errors_by_task,
     make_score,
     other_scores,
+    weighted_mean,
 )
 from mtboost.model.intervals import predict_interval
 from mtboost.model.libraries import get_backend
@@ -148,10 +149,9 @@ def _interval_scores(rows: _Judged, intervals: Float64Array | None, own: Any) ->
     values = {"coverage": (low <= rows.y[own]) & (rows.y[own] <= high), "width": high - low}
     found: dict[str, float] = {}
     for name, value in values.items():
-        mean = float(np.average(value, weights=weight))
         with np.errstate(invalid="ignore"):  # infinite widths have no error
-            squares = weight**2 * (value - mean) ** 2
-        found |= {name: mean, f"{name} se": float(np.sqrt(squares.sum()) / weight.sum())}
+            mean = weighted_mean(value, weight)
+        found |= {name: mean.value, f"{name} se": mean.error}
     return found
 
 

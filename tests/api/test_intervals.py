@@ -346,8 +346,8 @@ def test_evaluate_shows_coverage_and_width(model):
         own = np.full(900, True) if name == "all tasks" else task == name
         mean = inside[own].mean()
         assert found.loc[name, "coverage"] == pytest.approx(mean)
-        error = np.sqrt(mean * (1 - mean) / own.sum())
-        assert found.loc[name, "coverage se"] == pytest.approx(error)
+        error = np.sqrt(mean * (1 - mean) / (own.sum() - 1))
+        assert found.loc[name, "coverage se"] == pytest.approx(error, rel=1e-9)
         assert found.loc[name, "width"] == pytest.approx((high - low)[own].mean())
     weight = (np.arange(900) % 2).astype(float)
     half = model.evaluate(X, y, task=task, weight=weight, alpha=0.2)

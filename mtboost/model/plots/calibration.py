@@ -13,6 +13,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warning_once
+from mtboost.model.estimates import weighted_mean
 from mtboost.model.evaluation import ALL_TASKS
 from mtboost.model.plots.drawing import COLORS, FAINT, chosen_tasks, ink, name_of, new_panels
 from mtboost.model.plots.rows import (
@@ -196,10 +197,8 @@ def _interval(
         square = mean * (1 - mean) / n_rows + _Z**2 / (4 * n_rows**2)
         half = _Z * np.sqrt(square) / (1 + _Z**2 / n_rows)
         return center - half, center + half
-    if len(y) < 2:
-        return np.nan, np.nan
-    error = np.linalg.norm(parts * (y - mean)) * np.sqrt(len(y) / (len(y) - 1))
-    return mean - _Z * float(error), mean + _Z * float(error)
+    error = weighted_mean(y, parts).error
+    return mean - _Z * error, mean + _Z * error
 
 
 def _draw(ax: Any, curve: Reliability) -> None:

@@ -12,6 +12,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warning_once
 from mtboost.errors import UnsupportedError
+from mtboost.model.estimates import weighted_mean
 from mtboost.model.plots.drawing import (
     COLORS,
     FAINT,
@@ -169,14 +170,8 @@ def task_effects(
     """
     pooled = predictions(model, None, rows.table, rows.base_margin)
     own = predictions(model, task, rows.table, rows.base_margin)
-    weight = rows.weight / rows.weight.sum()
-    residuals = rows.y - pooled
-    mean, n_rows = float(weight @ residuals), len(rows.y)
-    error = np.nan
-    if n_rows > 1:
-        spread = float(np.linalg.norm(weight * (residuals - mean)))
-        error = spread * np.sqrt(n_rows / (n_rows - 1))
-    return mean, float(weight @ (own - pooled)), error
+    label = weighted_mean(rows.y - pooled, rows.weight)
+    return label.value, float(np.average(own - pooled, weights=rows.weight)), label.error
 
 
 def _summary(label: Float64Array, shrunk: Float64Array) -> str:
