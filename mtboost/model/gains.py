@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
@@ -41,15 +40,10 @@ def gains_by_task(
             continue
         score = make_score(own.metric, _N_REPLICATES, 0)
         labels = valid.labels()[rows].astype(np.float64)
+        predicted = [np.asarray(own.inverse_link(margins[rows])) for margins in (before, after)]
         first, last = (
-            score.estimate(Rows(labels, _predicted(own, margins[rows]), weight))
-            for margins in (before, after)
+            score.estimate(Rows(labels, values.astype(np.float64), weight)) for values in predicted
         )
         gain, error = score.gain(last.value, first.value), last.error_of_gain(first)
         if not np.isnan(gain):
             yield task, gain, abs(gain) if np.isnan(error) else error
-
-
-def _predicted(settings: Settings, margins: Margins) -> npt.NDArray[np.float64]:
-    own = margins[:, 0] if margins.shape[1] == 1 else margins
-    return np.asarray(settings.inverse_link(own), np.float64)

@@ -120,15 +120,19 @@ class Settings:
         return {task for task in compress(data.tasks, has_one) if is_classification(own[task])}
 
     def inverse_link(self, margins: Margins) -> npt.NDArray[np.floating]:
-        """Return margins on the scale of the labels; those of a user's objective as they are."""
-        return self.objectives.inverse_link(margins, self.params)
+        """Return margins on the scale of the labels; those of a user's objective as they are.
+
+        One column becomes a vector, as metrics take it.
+        """
+        own = margins[:, 0] if margins.shape[1:] == (1,) else margins
+        return self.objectives.inverse_link(own, self.params)
 
     def evaluate(self, valid: Dataset, margins: Margins) -> npt.NDArray[np.float64]:
         """Return the metric of each task; margins of shape (n_rows, n_outputs)."""
         return evaluate_by_task(
             self.objectives.metric_of(valid.tasks.names),
             valid.labels(),
-            self.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins),
+            self.inverse_link(margins),
             valid.tasks.codes,
             valid.tasks.n_tasks,
             valid.weight,

@@ -105,7 +105,7 @@ def fit_small_models(
         settings.metric,
         settings.early_stopping_rounds,
         settings.min_delta,
-        partial(_predictions, settings),
+        settings.inverse_link,
     )
     own_starts = partial(_own_starts, settings, own) if are_alone else None
     found: dict[TaskName, SmallModel] = {}
@@ -170,10 +170,6 @@ def _train(
             strict=True,
         )
     ]
-
-
-def _predictions(settings: Settings, margins: Margins) -> npt.NDArray[np.floating]:
-    return settings.inverse_link(margins[:, 0] if margins.shape[1] == 1 else margins)
 
 
 def _trainer(
