@@ -18,7 +18,7 @@ from mtboost.base.checks import shown
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError, TrainingError
 from mtboost.trees import on_device
-from mtboost.trees.losses import Loss, RowGroups, leaf_refit
+from mtboost.trees.losses import Loss, RowGroups, check_shape_of_gradients, leaf_refit
 from mtboost.trees.monotone import leaf_bounds
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import PooledTrees, pool_leaves
@@ -302,11 +302,7 @@ class TaskGrowth(abc.ABC):
         shape = margins.shape[:1] if margins.shape[1] == 1 else margins.shape
         for part, given in enumerate(gradient_and_hessian):
             values = on_host(given) if is_host else xp.asarray(given)
-            if values.size != margins.size:
-                raise DataError(
-                    f"The objective returned an array of shape {values.shape}: gradient and "
-                    f"hessian must have the shape of the margins, {shape}."
-                )
+            check_shape_of_gradients(values.shape, shape)
             gradients[:, :, part] = values.reshape(margins.shape)
         if not xp.isfinite(gradients).all():
             row = int(xp.argwhere(~xp.isfinite(gradients))[0, 0])

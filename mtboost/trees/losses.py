@@ -6,6 +6,7 @@ XGBoost's names have a colon, LightGBM's have none, so that one name says whose 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -306,6 +307,15 @@ def as_pair(returned: Any) -> tuple[Any, Any]:
             f"objective returned {type(returned).__name__}: it must return gradient, hessian."
         ) from None
     return gradient, hessian
+
+
+def check_shape_of_gradients(found: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    """Raise DataError unless a user's gradient, or hessian, has a number for each margin."""
+    if math.prod(found) != math.prod(shape):
+        raise DataError(
+            f"The objective returned an array of shape {found}: gradient and hessian must have the "
+            f"shape of the margins, {shape}."
+        )
 
 
 def leaf_refit(

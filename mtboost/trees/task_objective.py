@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
@@ -25,6 +24,7 @@ from mtboost.trees.losses import (
     as_pair,
     as_zero_one,
     check_labels,
+    check_shape_of_gradients,
     is_multiclass,
     row_groups,
 )
@@ -254,11 +254,7 @@ class BaseTaskObjective(ABC):
         parts = []
         for each in pair:
             part = np.asarray(each, np.float32)
-            if part.size != math.prod(shape):
-                raise DataError(
-                    f"The objective returned an array of shape {part.shape}: gradient and hessian "
-                    f"must have the shape of the margins, {shape}."
-                )
+            check_shape_of_gradients(part.shape, shape)
             part = part if part.ndim > 1 else part.reshape(shape, order=self._flat_order)
             parts.append(part.reshape(rows.tasks.n_rows, -1))
         gradients = np.stack(parts, axis=-1)

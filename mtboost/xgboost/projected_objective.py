@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +18,13 @@ from mtboost.base.checks import listed
 from mtboost.base.labels import as_known_labels, as_label_weights
 from mtboost.base.threads import default_n_threads
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.trees.losses import check_labels, is_multiclass, make_loss, start_scores
+from mtboost.trees.losses import (
+    check_labels,
+    check_shape_of_gradients,
+    is_multiclass,
+    make_loss,
+    start_scores,
+)
 from mtboost.trees.projected_objective import BaseProjectedObjective
 from mtboost.trees.projections import NComponents, Projection
 from mtboost.xgboost import library
@@ -253,11 +258,7 @@ class _ProjectedGradients(TreeObjective):
             pair = library.call_objective(self._function, iteration, y_pred, dtrain)
             for part, values in enumerate(pair):
                 shape = rows.pairs.shape[:2]
-                if np.size(values) != math.prod(shape):
-                    raise DataError(
-                        f"The objective returned an array of shape {np.shape(values)}: gradient "
-                        f"and hessian must have the shape of the margins, {shape}."
-                    )
+                check_shape_of_gradients(np.shape(values), shape)
                 rows.pairs[..., part] = np.reshape(values, shape)
             if rows.factors is not None:  # the function may have made NaN of an unknown label
                 rows.pairs[np.broadcast_to(rows.factors == 0, rows.pairs.shape[:2])] = 0
