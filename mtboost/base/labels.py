@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import FloatArray, as_array
+from mtboost.base.arrays import Float64Array, FloatArray, as_array
 from mtboost.base.checks import as_float, shown
 from mtboost.errors import DataError
 
@@ -82,6 +82,11 @@ def as_float64_weights(weight: Any, n_rows: int, *, argument: str) -> npt.NDArra
 def as_nonnegative(weight: Any, n_rows: int, *, argument: str) -> FloatArray:
     """Return weights as :func:`as_weights` does, also where every weight is 0."""
     return as_stored(_nonnegative(weight, n_rows, argument))
+
+
+def weights_or_ones(weight: FloatArray | None, n_rows: int) -> Float64Array:
+    """Return the weight of each row, 1 where none is given."""
+    return np.ones(n_rows) if weight is None else np.asarray(weight, np.float64)
 
 
 def _nonnegative(weight: Any, n_rows: int, argument: str) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import as_array
+from mtboost.base.labels import weights_or_ones
 from mtboost.base.task_tables import check_task_keys
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError
@@ -125,7 +126,7 @@ def loss_weights(
 
     The loss of a query counts once, at its first row; the weight of its other rows is 0.
     """
-    weights = np.ones(n_rows) if weight is None else np.asarray(weight, np.float64)
+    weights = weights_or_ones(weight, n_rows)
     if queries is None:
         return weights
     found = np.zeros(n_rows)

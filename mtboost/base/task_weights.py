@@ -10,7 +10,7 @@ import numpy as np
 
 from mtboost.base.arrays import Float64Array, FloatArray, Total
 from mtboost.base.checks import check_number, refuse
-from mtboost.base.labels import as_stored
+from mtboost.base.labels import as_stored, weights_or_ones
 from mtboost.base.task_tables import check_task_keys
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError
@@ -30,7 +30,7 @@ def weights_with_tasks(
     """
     if task_weight is None:
         return weight
-    own = np.ones(tasks.n_rows) if weight is None else np.asarray(weight, np.float64)
+    own = weights_or_ones(weight, tasks.n_rows)
     if isinstance(task_weight, str) and task_weight == "balanced":
         totals = np.bincount(tasks.codes, own, minlength=tasks.n_tasks).astype(np.float64)
         if total is not None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from mtboost.base.arrays import FloatArray
 from mtboost.base.dataset import Dataset
+from mtboost.base.labels import weights_or_ones
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError, UnsupportedError
@@ -103,7 +104,7 @@ class Units:
     def of(cls, labels: FloatArray, weight: FloatArray | None) -> Units:
         """Those of rows, shape (n_rows,)."""
         y = labels.astype(np.float64)
-        own = np.ones(len(y)) if weight is None else weight.astype(np.float64)
+        own = weights_or_ones(weight, len(y))
         total = float(own.sum())
         if not total > 0.0:
             return cls()

@@ -192,8 +192,3 @@ def with_levels(model: FittedTasks, params: Mapping[str, Any]) -> dict[str, Any]
         )
     kept = {name: model.params[name]} if name in model.params else {}
     return {**kept, **params}
-
-
-def weights_of(data: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the weight of each row."""
-    return np.ones(data.n_rows) if data.weight is None else data.weight.astype(np.float64)

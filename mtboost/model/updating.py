@@ -11,6 +11,7 @@ import numpy as np
 
 from mtboost.base.checks import check_count
 from mtboost.base.dataset import Dataset
+from mtboost.base.labels import weights_or_ones
 from mtboost.base.missing_columns import lacking
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import default_n_threads, openmp_threads
@@ -25,7 +26,7 @@ from mtboost.model.gains import gains_by_task
 from mtboost.model.holding_out import with_positives
 from mtboost.model.making_settings import common_parameters
 from mtboost.model.named_objectives import labels_are_classes
-from mtboost.model.new_rows import RowsOfTask, as_dataset, weights_of, with_kept_parameters
+from mtboost.model.new_rows import RowsOfTask, as_dataset, with_kept_parameters
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.reports import TaskReport
 from mtboost.model.stages.common import fit_common, follow_common
@@ -167,7 +168,8 @@ def _train(settings: Settings, data: Dataset, train: Dataset, valid: Dataset | N
     trees = fit_common(settings, train, None).trees
     history = follow_common(settings, trees, train, valid, trees.n_rounds).history
     values = np.array([history[task] for task in valid.tasks]).T
-    shares = np.bincount(valid.tasks.codes, weights_of(valid), valid.tasks.n_tasks) * 1.0
+    weights = weights_or_ones(valid.weight, valid.n_rows)
+    shares = np.bincount(valid.tasks.codes, weights, valid.tasks.n_tasks) * 1.0
     if settings.objectives.losses:  # of different units
         shares = shares / np.where(values[0] == 0.0, 1.0, np.abs(values[0]))
     gains = settings.metric.gains(values, values[0])

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array, FloatArray
 from mtboost.base.dataset import Dataset
+from mtboost.base.labels import weights_or_ones
 from mtboost.base.tables import Table
 from mtboost.trees.nesting import Nesting
 from mtboost.trees.shrinkage import Population, estimate_population, excess_spread
@@ -229,7 +230,7 @@ class _RowsOfTask:
         self._table = _by_columns(table)
         self.labels = labels.astype(np.float64)
         self._codes, self.n_tasks = codes, n_tasks
-        self._weight = np.ones(len(codes)) if weight is None else weight.astype(np.float64)
+        self._weight = weights_or_ones(weight, len(codes))
         self.n_rows = self._sums(np.ones(len(codes)))
         self._known = self.n_rows > 0.0
         self._last: tuple[Column, Float64Array] | None = None

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array, FloatArray, Int32Array
 from mtboost.base.dataset import Dataset
+from mtboost.base.labels import weights_or_ones
 from mtboost.model.common_trees import CommonTrees
 from mtboost.model.stages.common import CommonModel
 from mtboost.model.stages.linear_effects import LinearDesign, LinearEffects, why_no_linear_effects
@@ -90,7 +91,7 @@ def _means(
     values: Float64Array, weight: FloatArray | None, codes: Int32Array, n: int
 ) -> Float64Array:
     """Return the mean of each code's rows; 0 without weight."""
-    of_rows = np.ones(len(values)) if weight is None else weight.astype(np.float64)
+    of_rows = weights_or_ones(weight, len(values))
     known = codes >= 0
     totals = np.bincount(codes[known], of_rows[known], n)
     sums = np.bincount(codes[known], (of_rows * values)[known], n)

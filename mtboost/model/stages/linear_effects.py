@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.base.dataset import Dataset
+from mtboost.base.labels import weights_or_ones
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import one_blas_thread
@@ -319,7 +320,7 @@ def _constant(
     """Return a margin from which the approximations of the loss may begin."""
     if has_hazards(objective):
         return 0.0
-    of_rows = np.ones(len(labels)) if weight is None else weight.astype(np.float64)
+    of_rows = weights_or_ones(weight, len(labels))
     if has_bounds(objective):
         times = np.where(labels > 0.0, labels, np.inf).min(axis=1)
         known = np.isfinite(times)
