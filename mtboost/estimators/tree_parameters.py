@@ -17,6 +17,7 @@ from mtboost.base.checks import (
     is_integer,
     is_number,
 )
+from mtboost.errors import ParameterError
 
 MaxFeatures: TypeAlias = Literal["sqrt", "log2"] | float | int | None
 
@@ -52,6 +53,15 @@ def features_per_node(
     besides = "'sqrt', 'log2', None, an integer >= 1"
     part = check_number(name, max_features, above=0.0, high=1.0, besides=besides)
     return max(1, int(part * n_features))
+
+
+def check_adds_trees(n_estimators: int, n_trees: int) -> None:
+    """Raise ParameterError where `warm_start` would have to take trees away."""
+    if n_estimators < n_trees:
+        raise ParameterError(
+            f"n_estimators={n_estimators} is less than the {n_trees} trees there are: warm_start "
+            "adds trees, and takes none away."
+        )
 
 
 def seed_of(random_state: int | np.random.RandomState | None) -> int:

@@ -44,6 +44,8 @@ from mtboost.trees.losses import as_zero_one, has_hazards, is_classification, is
 
 #: Name of the row of all tasks together.
 ALL_TASKS = "all tasks"
+#: In the names of columns, between a metric and the other model.
+GAIN_OVER = " gain over "
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +183,7 @@ def _row(
         mine = estimates.pop("")
         row |= {score.name: mine.value, f"{score.name} se": mine.error}
         for name, other in estimates.items():
-            gain = f"{score.name} gain over {name}"
+            gain = f"{score.name}{GAIN_OVER}{name}"
             row[gain] = score.gain(mine.value, other.value)
             row[f"{gain} se"] = mine.error_of_gain(other)
     return row

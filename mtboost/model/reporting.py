@@ -20,7 +20,7 @@ from mtboost.model.page.report import report_page
 from mtboost.model.page.rows import UnseenRows
 from mtboost.model.plots.history import plot_history
 from mtboost.model.predictions import UnknownTask
-from mtboost.model.reports import report_rows
+from mtboost.model.reports import report_rows, trained_strategy
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -67,7 +67,7 @@ class ReportedTasks(ExplainedTasks):
         return table
 
     def _repr_html_(self) -> str:
-        strategy = "auto" if any(own.sharing for own in self.reports.values()) else "two-stage"
+        strategy = trained_strategy(self.reports)
         objectives = names_of_objectives(self.objective)
         n_rounds = self._library.n_rounds(self.common)
         title = (

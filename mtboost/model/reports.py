@@ -57,6 +57,11 @@ class TaskReport:
         return ""
 
 
+def trained_strategy(reports: Mapping[TaskName, TaskReport]) -> str:
+    """Return the strategy by which the model with these reports was trained."""
+    return "auto" if any(report.sharing for report in reports.values()) else "two-stage"
+
+
 def joined_reports(parts: Sequence[TaskReport]) -> TaskReport:
     """Return the report of a task whose rows were divided at random among several machines.
 

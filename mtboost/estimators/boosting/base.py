@@ -26,7 +26,7 @@ from mtboost.base.labels import as_label_weights, check_sum_of_weights
 from mtboost.base.sklearn_input import check_not_masked, reading_numbers
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.user_warnings import warn_user
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError
 from mtboost.estimators.boosting.rounds import (
     Engine,
     Margins,
@@ -39,6 +39,7 @@ from mtboost.estimators.boosting.rounds import (
 from mtboost.estimators.boosting.scoring import check_scoring, make_score
 from mtboost.estimators.table_estimator import TableEstimator, TableRows, core_table
 from mtboost.estimators.tree_parameters import (
+    check_adds_trees,
     checked_depth,
     rows_at_least,
     seed_of,
@@ -297,11 +298,7 @@ class BaseBoosting(TableEstimator):
 
     def _n_trees_before(self) -> int:
         n_trees = self.models_[0].n_trees
-        if n_trees > self.n_estimators:
-            raise ParameterError(
-                f"n_estimators={self.n_estimators} is less than the {n_trees} trees there are: "
-                f"warm_start adds trees, and takes none away."
-            )
+        check_adds_trees(self.n_estimators, n_trees)
         return n_trees
 
     def _keep(self, engine: Engine, losses: list[float], validation: Validation | None) -> None:

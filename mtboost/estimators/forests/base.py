@@ -42,6 +42,7 @@ from mtboost.estimators.table_estimator import (
 )
 from mtboost.estimators.tree_parameters import (
     MaxFeatures,
+    check_adds_trees,
     checked_depth,
     features_per_node,
     rows_at_least,
@@ -249,12 +250,8 @@ class BaseForest(TableEstimator):
         )
         if not goes_on:
             return forest, n_missing
+        check_adds_trees(self.n_estimators, self.forest_.n_trees)
         n_missing -= self.forest_.n_trees
-        if n_missing < 0:
-            raise ParameterError(
-                f"n_estimators={self.n_estimators} is less than the {self.forest_.n_trees} trees "
-                f"there are: warm_start adds trees, and takes none away."
-            )
         is_drawn_alike = _draws(forest.params) == _draws(self.forest_.params)
         if self.oob_score and not (is_drawn_alike and not self._draws_differ):
             raise ParameterError(

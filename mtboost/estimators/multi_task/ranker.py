@@ -117,8 +117,7 @@ class MultiTaskRanker(MultiTaskEstimator):
         DataError, ParameterError, ValueError, TypeError
             Before any training, if something does not fit together.
         """
-        if qid is None:
-            raise DataError("qid is missing: pass the query of each row, which is ranked in it.")
+        _check_has_queries(qid)
         return self._fit(
             X,
             y,
@@ -199,8 +198,7 @@ class MultiTaskRanker(MultiTaskEstimator):
         float
             Between 0 and 1, of perfect rankings.
         """
-        if qid is None:
-            raise DataError("qid is missing: pass the query of each row, which is ranked in it.")
+        _check_has_queries(qid)
         prediction = np.asarray(self.predict(X, task=task))
         queries = as_queries(qid, len(prediction))
         one_task = TaskSet.from_labels(None, len(prediction))
@@ -218,3 +216,8 @@ class MultiTaskRanker(MultiTaskEstimator):
                 "MultiTaskRegressor."
             )
         return objective
+
+
+def _check_has_queries(qid: Any) -> None:
+    if qid is None:
+        raise DataError("qid is missing: pass the query of each row, which is ranked in it.")

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from mtboost.base.tasks import TaskName
-from mtboost.model.evaluation import ALL_TASKS
+from mtboost.model.evaluation import ALL_TASKS, GAIN_OVER
 from mtboost.model.page.elements import Element, element
-from mtboost.model.page.rows import GAIN, UnseenRows
+from mtboost.model.page.rows import UnseenRows
 from mtboost.model.plots.drawing import full_name
 from mtboost.model.predictions import FittedTasks
 
@@ -67,12 +67,12 @@ def _warnings_of_test(model: FittedTasks, test: UnseenRows | None) -> list[str]:
         found.append(f"No test rows: {_some(missing)}.")
     rows = scores.drop(index=ALL_TASKS, errors="ignore")
     for name in rows.columns:
-        if GAIN not in name or name.endswith(" se"):
+        if GAIN_OVER not in name or name.endswith(" se"):
             continue
         gain, error = (rows[own].to_numpy(np.float64) for own in (name, f"{name} se"))
         worse = rows.index[gain < -2.0 * error].tolist()
         if worse:
-            metric, other = name.split(GAIN)
+            metric, other = name.split(GAIN_OVER)
             n = int(np.isfinite(gain).sum())
             found.append(
                 f"By more than two standard errors worse than {other} in {metric}: {_some(worse)}. "

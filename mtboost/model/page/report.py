@@ -22,10 +22,11 @@ from mtboost.model.page.elements import (
 )
 from mtboost.model.page.rows import UnseenRows
 from mtboost.model.page.scores import scores_section
-from mtboost.model.page.settings import settings_section, strategy_of
+from mtboost.model.page.settings import settings_section
 from mtboost.model.page.style import STYLE
 from mtboost.model.plots.history import plot_history_grid
 from mtboost.model.predictions import FittedTasks
+from mtboost.model.reports import trained_strategy
 
 
 def report_page(
@@ -76,7 +77,8 @@ def report_page(
 
 def _kind(model: FittedTasks) -> str:
     objectives = ", ".join(names_of_objectives(model.objective))
-    return f"Multi-task model of {model.backend}, {objectives}, strategy {strategy_of(model)!r}"
+    strategy = trained_strategy(model.reports)
+    return f"Multi-task model of {model.backend}, {objectives}, strategy {strategy!r}"
 
 
 def _facts(model: FittedTasks) -> Element:

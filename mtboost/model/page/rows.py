@@ -12,8 +12,6 @@ from mtboost.model.predictions import FittedTasks
 
 #: Rows of a table; the largest tasks are shown.
 MOST_ROWS = 1000
-#: In the names of columns of ``evaluate``, between a metric and the other model.
-GAIN = " gain over "
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +36,11 @@ class UnseenRows:
 def largest_tasks(model: FittedTasks) -> tuple[list[TaskName], Child]:
     """Return the tasks that tables list, and a note on the others."""
     by_size = sorted(model.tasks, key=lambda task: -model.reports[task].n_rows)
-    n_more = len(by_size) - MOST_ROWS
+    return by_size[:MOST_ROWS], note_on_others(len(by_size))
+
+
+def note_on_others(n_tasks: int) -> Child:
+    """Return a note on the tasks that a table leaves out, if any."""
+    n_more = n_tasks - MOST_ROWS
     text = f"The {MOST_ROWS:,} largest tasks; {n_more:,} more are not listed."
-    return by_size[:MOST_ROWS], element("p", text, class_="quiet") if n_more > 0 else None
+    return element("p", text, class_="quiet") if n_more > 0 else None

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mtboost.model.estimates import OTHER_METRIC
-from mtboost.model.evaluation import ALL_TASKS
+from mtboost.model.evaluation import ALL_TASKS, GAIN_OVER
 from mtboost.model.page.elements import Child, element, figure, table
-from mtboost.model.page.rows import GAIN, MOST_ROWS, UnseenRows, largest_tasks
+from mtboost.model.page.rows import MOST_ROWS, UnseenRows, largest_tasks, note_on_others
 from mtboost.model.plots.calibration import plot_calibration
 from mtboost.model.plots.drawing import full_name
 from mtboost.model.plots.gain import plot_gain
@@ -65,14 +65,12 @@ def _test_scores(model: FittedTasks, test: UnseenRows) -> list[Child]:
             "Scores of the test rows, ± one standard error. Errors treat rows as independent "
             "draws. A gain over another model is positive where this model is better, and its "
             "error is that of the difference on the same rows; * marks more than two of them.",
-        )
+        ),
+        note_on_others(len(order)),
     ]
-    if len(order) > MOST_ROWS:
-        text = f"The {MOST_ROWS:,} largest tasks; {len(order) - MOST_ROWS:,} more are not listed."
-        found.append(element("p", text, class_="quiet"))
     head = ["task", "test rows", *["positive"] * has_positives, *metrics]
     found.append(table(head, rows))
-    if any(GAIN in name for name in metrics):
+    if any(GAIN_OVER in name for name in metrics):
         found.append(
             figure(
                 "gain",
@@ -109,7 +107,7 @@ def _test_scores(model: FittedTasks, test: UnseenRows) -> list[Child]:
 def _score(row: Any, name: str) -> str:
     """Return a score with its error; a star marks a gain that is more than noise."""
     value, error = row[name], row[f"{name} se"]
-    is_sure = GAIN in name and abs(value) > 2.0 * error
+    is_sure = GAIN_OVER in name and abs(value) > 2.0 * error
     return f"{_with_error(value, error)} *" if is_sure else _with_error(value, error)
 
 

@@ -17,19 +17,16 @@ from mtboost.model.named_objectives import names_of_objectives
 from mtboost.model.page.elements import Child, Element, element, table
 from mtboost.model.parts import to_parts
 from mtboost.model.predictions import FittedTasks
+from mtboost.model.reports import trained_strategy
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "xgboost", "lightgbm", "pandas", "matplotlib")
-
-
-def strategy_of(model: FittedTasks) -> str:
-    return "auto" if any(report.sharing for report in model.reports.values()) else "two-stage"
 
 
 def settings_section(model: FittedTasks, parts: Mapping[str, Any]) -> list[Child]:
     trees = model.common_trees
     metrics = [model.metric] if isinstance(model.metric, str) else model.metric.values()
     facts = {
-        "strategy": strategy_of(model),
+        "strategy": trained_strategy(model.reports),
         "objective": ", ".join(names_of_objectives(model.objective)),
         "validation metric": ", ".join(dict.fromkeys(metrics)),
         "task column": "none" if model.task_column is None else str(model.task_column),
@@ -82,7 +79,7 @@ def _task_nodes(model: FittedTasks) -> str:
 
 
 def _levels(model: FittedTasks) -> str:
-    if model.has_task_levels is None and strategy_of(model) == "auto":
+    if model.has_task_levels is None and trained_strategy(model.reports) == "auto":
         return "not known"
     return "yes" if model.has_task_levels else "no"
 

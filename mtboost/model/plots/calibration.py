@@ -15,7 +15,15 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warning_once
 from mtboost.model.estimates import weighted_mean
 from mtboost.model.evaluation import ALL_TASKS
-from mtboost.model.plots.drawing import COLORS, FAINT, chosen_tasks, ink, name_of, new_panels
+from mtboost.model.plots.drawing import (
+    COLORS,
+    FAINT,
+    Z_95,
+    chosen_tasks,
+    ink,
+    name_of,
+    new_panels,
+)
 from mtboost.model.plots.rows import (
     check_one_output,
     check_scale_of_labels,
@@ -31,8 +39,6 @@ if TYPE_CHECKING:
 
 #: Rows of a bin that its mean needs.
 _LEAST_ROWS = 20
-#: Quantile of the normal distribution for 95 %.
-_Z = 1.96
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,12 +199,12 @@ def _interval(
 ) -> tuple[float, float]:
     """Return the 95 % interval of a mean label; `n_rows` is the effective number of rows."""
     if is_binary:  # Wilson, 1927
-        center = (mean + _Z**2 / (2 * n_rows)) / (1 + _Z**2 / n_rows)
-        square = mean * (1 - mean) / n_rows + _Z**2 / (4 * n_rows**2)
-        half = _Z * np.sqrt(square) / (1 + _Z**2 / n_rows)
+        center = (mean + Z_95**2 / (2 * n_rows)) / (1 + Z_95**2 / n_rows)
+        square = mean * (1 - mean) / n_rows + Z_95**2 / (4 * n_rows**2)
+        half = Z_95 * np.sqrt(square) / (1 + Z_95**2 / n_rows)
         return center - half, center + half
     error = weighted_mean(y, parts).error
-    return mean - _Z * error, mean + _Z * error
+    return mean - Z_95 * error, mean + Z_95 * error
 
 
 def _draw(ax: Any, curve: Reliability) -> None:

@@ -37,6 +37,8 @@ WAY_COLORS = ("#4393c3", "#b2490a", "#1f3a5f")
 COLOR_MAP = "cividis"
 #: Tasks whose names find room beside their rows.
 MOST_NAMES = 40
+#: Quantile of the normal distribution for intervals of 95 %.
+Z_95 = 1.96
 _LONGEST_NAME = 24
 
 

@@ -14,7 +14,7 @@ from mtboost.base.checks import check_choice, check_count
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.estimates import make_score
-from mtboost.model.evaluation import ALL_TASKS
+from mtboost.model.evaluation import ALL_TASKS, GAIN_OVER
 from mtboost.model.plots.drawing import (
     COLORS,
     FAINT,
@@ -34,7 +34,6 @@ from mtboost.model.plots.drawing import (
 if TYPE_CHECKING:
     import matplotlib.axes
 
-_GAIN = " gain over "
 #: Ratio of the largest to the least score from which on the axis is logarithmic.
 _WIDE = 30.0
 #: Height of a row's part in which the others are drawn.
@@ -195,7 +194,7 @@ def _count(other: _Other, rows: Any) -> str:
 
 def _metric_of(table: Any, metric: str | None) -> str:
     names = [str(name) for name in getattr(table, "columns", ())]
-    known = list(dict.fromkeys(name.split(_GAIN)[0] for name in names if _GAIN in name))
+    known = list(dict.fromkeys(name.split(GAIN_OVER)[0] for name in names if GAIN_OVER in name))
     if not known:
         raise DataError(
             "table has no gains over other models: pass the result of model.evaluate(X, y, "
@@ -207,7 +206,7 @@ def _metric_of(table: Any, metric: str | None) -> str:
 
 
 def _others_of(table: Any, metric: str) -> list[_Other]:
-    start = f"{metric}{_GAIN}"
+    start = f"{metric}{GAIN_OVER}"
     names = [name for name in table.columns if name.startswith(start)]
     return [
         _Other(

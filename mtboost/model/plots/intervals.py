@@ -18,6 +18,7 @@ from mtboost.model.intervals import predict_interval
 from mtboost.model.plots.drawing import (
     COLORS,
     FAINT,
+    Z_95,
     chosen_tasks,
     ink,
     name_of,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
 #: Ratio of the largest to the least number of rows from which on the axis is logarithmic.
 _WIDE = 10
-#: Quantile of the normal distribution for 95 %.
-_Z = 1.96
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +201,7 @@ def _draw_coverage(ax: Any, found: list[_Intervals], alpha: float) -> None:
         alpha=0.8 if len(found) <= 60 else 0.5,
     )
     n = np.geomspace(max(1, n_rows.min()), max(2, n_rows.max()), 50)
-    half = _Z * np.sqrt(alpha * (1 - alpha) / n)
+    half = Z_95 * np.sqrt(alpha * (1 - alpha) / n)
     ax.axhline(1 - alpha, color=ink(), linewidth=1.0)
     for bound in (1 - alpha - half, np.minimum(1.0, 1 - alpha + half)):
         ax.plot(n, bound, "--", color=ink(), linewidth=0.8)
