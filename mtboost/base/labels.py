@@ -21,7 +21,6 @@ def as_labels(
     y: Any,
     n_rows: int,
     *,
-    multi_output: bool = False,
     may_be_bounds: bool = False,
     argument: str = "y",
 ) -> FloatArray:
@@ -33,8 +32,6 @@ def as_labels(
         Numbers or booleans: list, NumPy array, or a column of pandas, polars or pyarrow.
     n_rows : int
         Number of rows of X.
-    multi_output : bool
-        Allow shape (n_rows, n_outputs) and keep it, also for one output.
     may_be_bounds : bool
         Allow shape (n_rows, 2), two bounds a row, and keep it; bounds may be infinite.
     argument : str
@@ -43,7 +40,7 @@ def as_labels(
     Returns
     -------
     ndarray of float32 or float64
-        C-contiguous, of shape (n_rows,), or as ``multi_output`` says. float32 is kept, anything
+        C-contiguous, of shape (n_rows,), or two bounds a row. float32 is kept, anything
         else is float64. XGBoost stores labels as float32: it rounds integers above 2**24.
 
     Raises
@@ -59,13 +56,7 @@ def as_labels(
         if labels.ndim == 2 and labels.shape[1] > 1:
             raise _shape_error(labels, f"({n_rows},) or ({n_rows}, 2)", n_rows, argument)
         labels = _as_floats(labels, argument)
-    if not multi_output:
-        return _as_vector(labels, n_rows, argument)
-    if labels.ndim == 1:
-        labels = labels[:, None]
-    if labels.ndim != 2 or len(labels) != n_rows:
-        raise _shape_error(labels, f"({n_rows}, n_outputs)", n_rows, argument)
-    return labels
+    return _as_vector(labels, n_rows, argument)
 
 
 def as_weights(weight: Any, n_rows: int) -> FloatArray:

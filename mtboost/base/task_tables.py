@@ -101,18 +101,14 @@ def chosen_columns(common_features: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_task_keys(
-    argument: str,
-    values: Mapping[TaskName, Any],
-    tasks: Collection[TaskName],
-    *,
-    may_lack: bool = False,
+    argument: str, values: Mapping[TaskName, Any], tasks: Collection[TaskName]
 ) -> None:
-    """Demand that a mapping has the tasks as its keys, or some of them if ``may_lack``."""
+    """Demand that a mapping has the tasks as its keys."""
     if not isinstance(values, Mapping):
         raise DataError(
             f"{argument} is a {type(values).__name__}; it must be a mapping {{task: ...}} as X is."
         )
-    missing = [] if may_lack else [task for task in tasks if task not in values]
+    missing = [task for task in tasks if task not in values]
     unknown = [task for task in values if task not in tasks]
     faults = [f"lacks {listed(missing, 'task')}"] if missing else []
     if unknown:

@@ -37,21 +37,19 @@ def rows_at_least(value: int | float, n_rows: int, name: str, least: int) -> int
     return max(least, math.ceil(part * n_rows))
 
 
-def features_per_node(
-    max_features: MaxFeatures, n_features: int, name: str = "max_features"
-) -> int:
+def features_per_node(max_features: MaxFeatures, n_features: int) -> int:
     """Number of features that a node considers, as scikit-learn's forests count them."""
     if max_features is None:
         return n_features
     if isinstance(max_features, str):
         roots = {"sqrt": np.sqrt, "log2": np.log2}
         besides = "None, an integer >= 1, a number in (0, 1]"
-        root = roots[check_choice(name, max_features, roots, besides=besides)]
+        root = roots[check_choice("max_features", max_features, roots, besides=besides)]
         return max(1, int(root(n_features)))
     if is_integer(max_features):
-        return min(check_count(name, max_features, low=1), n_features)
+        return min(check_count("max_features", max_features, low=1), n_features)
     besides = "'sqrt', 'log2', None, an integer >= 1"
-    part = check_number(name, max_features, above=0.0, high=1.0, besides=besides)
+    part = check_number("max_features", max_features, above=0.0, high=1.0, besides=besides)
     return max(1, int(part * n_features))
 
 

@@ -381,17 +381,18 @@ def call_objective(
     return gradient, hessian
 
 
-def check_has_split_gradient(user: str, instead: str) -> None:
+def check_has_split_gradient() -> None:
     """Raise unless the installed XGBoost has a split gradient."""
     check_version()
     if version() < (3, 2):
         raise UnsupportedError(
-            f"{user} needs the split gradient of XGBoost 3.2, found {xgboost.__version__}: run pip "
-            f"install 'xgboost>=3.2', or use {instead}."
+            f"ProjectedObjective needs the split gradient of XGBoost 3.2, found "
+            f"{xgboost.__version__}: run pip install 'xgboost>=3.2', or use "
+            "mtboost.ProjectedBoostingRegressor."
         )
 
 
-def check_split_gradient(booster: xgboost.Booster, *, user: str, instead: str) -> None:
+def check_split_gradient(booster: xgboost.Booster) -> None:
     """Raise unless a booster's parameters go with a split gradient.
 
     XGBoost refuses most of these itself, in the first round. Until 3.3 it is silent about two:
@@ -424,7 +425,8 @@ def check_split_gradient(booster: xgboost.Booster, *, user: str, instead: str) -
         if is_refused:
             raise UnsupportedError(
                 f"{name} cannot be combined with a gradient for splits in XGBoost "
-                f"{xgboost.__version__}: leave it at its default, or use {instead}."
+                f"{xgboost.__version__}: leave it at its default, or use "
+                "mtboost.ProjectedBoostingRegressor."
             )
     if is_old and float(tree["min_child_weight"]) > 0:
         raise UnsupportedError(
@@ -433,7 +435,7 @@ def check_split_gradient(booster: xgboost.Booster, *, user: str, instead: str) -
             "params['min_child_weight'] = 0 and limit trees by max_depth, gamma or reg_lambda, or "
             "run pip install 'xgboost>=3.4'."
         )
-    check_one_machine(user)
+    check_one_machine("ProjectedObjective")
 
 
 def check_samples_features(
@@ -465,12 +467,13 @@ def check_samples_features(
         )
 
 
-def check_vector_categories(matrix: xgboost.DMatrix, *, instead: str) -> None:
+def check_vector_categories(matrix: xgboost.DMatrix) -> None:
     """Raise if a matrix has categories and the installed XGBoost has none in vector trees."""
     if version() < (3, 3) and "c" in (matrix.feature_types or []):
         raise UnsupportedError(
             f"The matrix has category columns, on which XGBoost {xgboost.__version__} grows no "
-            f"vector trees: run pip install 'xgboost>=3.3', or use {instead}."
+            f"vector trees: run pip install 'xgboost>=3.3', or use "
+            "mtboost.lightgbm.ProjectedObjective."
         )
 
 

@@ -39,7 +39,6 @@ else:  # before XGBoost 3.2, where ProjectedObjective refuses to be made
     TreeObjective = object
 
 Pair = tuple[Float32Array, Float32Array]
-_INSTEAD = "mtboost.ProjectedBoostingRegressor"
 _TREES_OF_ANOTHER = (
     "ProjectedObjective uses XGBoost's own trees, and another callback has put its own in their "
     "place: give xgboost.train one of them."
@@ -152,7 +151,7 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
         seed: int = 0,
         n_threads: int | None = None,
     ) -> None:
-        library.check_has_split_gradient("ProjectedObjective", _INSTEAD)
+        library.check_has_split_gradient()
         super().__init__(projection, n_components, shared, seed, n_threads)
         self.labels = labels
         self.weight = weight
@@ -172,7 +171,7 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
             )
         if type(model) is not xgboost.Booster:
             raise UnsupportedError(_TREES_OF_ANOTHER)
-        library.check_split_gradient(model, user="ProjectedObjective", instead=_INSTEAD)
+        library.check_split_gradient(model)
         model.__class__ = _ProjectedBooster
         cast(_ProjectedBooster, model).gradients = _ProjectedGradients(self, model)
         return model
@@ -291,7 +290,7 @@ class _ProjectedGradients(TreeObjective):
 
     def _read(self, matrix: xgboost.DMatrix) -> _MatrixRows:
         given = self._given
-        library.check_vector_categories(matrix, instead="mtboost.lightgbm.ProjectedObjective")
+        library.check_vector_categories(matrix)
         n_rows = matrix.num_row()
         of_matrix, weights = labels_and_weights(matrix)
         of_matrix = of_matrix.reshape(n_rows, -1).astype(np.float32)

@@ -59,7 +59,7 @@ class BasePriorSampling(BaseBoosting):
         names = getattr(self, "feature_names_in_", None)
         self.prior_ = feature_shares(self.prior, names, n_features)
         return {
-            "max_features": features_per_node(self.max_features, n_features, "max_features"),
+            "max_features": features_per_node(self.max_features, n_features),
             "feature_weights": with_floor(self.prior_, float(self.floor)),
         }
 
