@@ -168,25 +168,21 @@ EFFORTS: dict[EffortName, Effort] = {
         rows_held_out_once=2000,
     ),
     "balanced": _BALANCED,
-    "thorough": Effort(
+    "thorough": replace(
+        _BALANCED,
         learning_rate=0.1,
         own_learning_rate=0.05,
         most_rows=100_000,
         most_rounds=1000,
         most_rounds_of_many_rows=400,
-        depths=(2, 4, 6),
         depths_of_many_rows=(2, 4, 6, 8),
-        poolings=(2.0, 0.5, 0.1),
         task_splits=("few descriptors", "descriptors", "task splits"),
         random_strengths=(1.0, 0.0, 2.0),
         subsamples=(0.7, 0.5),
-        min_rows_per_leaf=(5, 20),
         repeats=True,
         n_tasks=100,
         all_folds=True,
         small_steps=True,
-        least_depth=4,
-        rows_held_out_once=10_000,
     ),
 }
 
