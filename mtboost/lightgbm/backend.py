@@ -84,6 +84,16 @@ class LightgbmBackend(Backend):
             "max_delta_step": 0.0,
         }
     )
+    searched_parameters = MappingProxyType(
+        {
+            "min_data_in_leaf": 20,
+            "min_sum_hessian_in_leaf": 1e-3,
+            "bagging_fraction": 1.0,
+            "feature_fraction": 1.0,
+            "feature_fraction_bynode": 1.0,
+            "min_gain_to_split": 0.0,
+        }
+    )
     fewest_rounds = 1
     default_name = "Column_{}"
     threads = "num_threads"

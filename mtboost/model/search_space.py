@@ -71,33 +71,6 @@ _FOUND_BY_AUTO = {
     *("max_depth", "max_leaves", "learning_rate", "subsample", "split_score"),
     *("specific_max_depth", "specific_max_leaves"),
 }
-# What fit() does in two stages if nothing is said, by main names: where a search begins.
-_LIBRARY_DEFAULTS: dict[str, dict[str, float]] = {
-    "xgboost": {
-        "max_depth": 4,
-        "learning_rate": LEARNING_RATE,
-        "min_child_weight": 1.0,
-        "subsample": 1.0,
-        "colsample_bytree": 1.0,
-        "colsample_bylevel": 1.0,
-        "colsample_bynode": 1.0,
-        "reg_lambda": 1.0,
-        "reg_alpha": 0.0,
-        "min_split_loss": 0.0,
-    },
-    "lightgbm": {
-        "num_leaves": 16,
-        "learning_rate": 0.1,
-        "min_data_in_leaf": 20,
-        "min_sum_hessian_in_leaf": 1e-3,
-        "bagging_fraction": 1.0,
-        "feature_fraction": 1.0,
-        "feature_fraction_bynode": 1.0,
-        "lambda_l2": 0.0,
-        "lambda_l1": 0.0,
-        "min_gain_to_split": 0.0,
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +148,7 @@ class SearchSpace:
         """Return the defaults of fit() for all settings whose default is in the range."""
         if callable(self.ranges):
             return {}
-        known, given, found = _LIBRARY_DEFAULTS[self.library.name], self.given(), {}
+        known, given, found = _defaults(self.library), self.given(), {}
         for name, own in self.ranges.items():
             part, main = self.place(name)
             value: object = known.get(main)
@@ -192,9 +165,7 @@ class SearchSpace:
     def learning_rate(self, arguments: Mapping[str, Any]) -> float:
         """Return the learning rate of the common model."""
         params = self.library.parameters(arguments["params"])
-        default = _LIBRARY_DEFAULTS[self.library.name]["learning_rate"]
-        if arguments["strategy"] == "auto":
-            default = AUTO_LEARNING_RATE
+        default = AUTO_LEARNING_RATE if arguments["strategy"] == "auto" else LEARNING_RATE
         return float(params.get("learning_rate", default))
 
     def given(self) -> dict[tuple[str, str], Any]:
@@ -253,6 +224,12 @@ def make_space(library: Backend, given: Space | None, fixed: Mapping[str, Any]) 
         raise ParameterError("space is empty: there is nothing to search.")
     space.arguments(dict.fromkeys(name for name, _ in by_place.values()))
     return space
+
+
+def _defaults(library: Backend) -> dict[str, Any]:
+    """Return what fit() does in two stages if nothing is said, by main names of parameters."""
+    own = {**library.searched_parameters, **library.leaf_parameters, **library.default_size}
+    return {**own, "learning_rate": LEARNING_RATE}
 
 
 def check_fit_arguments(given: Mapping[str, Any]) -> None:

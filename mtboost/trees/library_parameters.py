@@ -67,6 +67,8 @@ class LibraryParameters(abc.ABC):
     #: Its parameters of leaf values, and their defaults: the learning rate, the L2 and the L1
     #: penalty, and the largest step.
     leaf_parameters: ClassVar[Mapping[str, float]]
+    #: Further ones that are often searched, and their defaults.
+    searched_parameters: ClassVar[Mapping[str, float]]
     #: Its parameter for the number of threads, and those that make its sums independent of it.
     threads: ClassVar[str]
     one_thread: ClassVar[Mapping[str, Any]]

@@ -98,6 +98,16 @@ class XgboostBackend(Backend):
             "max_delta_step": 0.0,
         }
     )
+    searched_parameters = MappingProxyType(
+        {
+            "min_child_weight": 1.0,
+            "subsample": 1.0,
+            "colsample_bytree": 1.0,
+            "colsample_bylevel": 1.0,
+            "colsample_bynode": 1.0,
+            "min_split_loss": 0.0,
+        }
+    )
     fewest_rounds = 0
     default_name = "f{}"
     threads = "nthread"
