@@ -72,17 +72,16 @@ class LightgbmDocument(Document):
         content = assemble.joined(self.content, other.content, n_rounds, _categories_of(columns))
         return replace(self, content=_in_order(content, columns))
 
-    def starting_at(self, start: npt.NDArray[np.float32]) -> Self:
-        return self  # their first trees hold the start score
+    def starting_at(self, start: npt.NDArray[np.float32], n_rounds: int | None = None) -> Self:
+        # Their first trees hold the start score.
+        if n_rounds is None:
+            return self
+        return replace(self, content=assemble.rounds(self.content, 0, n_rounds))
 
     @staticmethod
     def numbers_of_leaves(steps: StepTree) -> Int32Array:
         nodes = steps.nodes
         return numbers_of_nodes(nodes)[nodes.leaf_nodes()]
-
-    def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> lightgbm.Booster:
-        # Their first trees hold the start score.
-        return assemble.first_rounds(self.content, n_rounds)
 
 
 def _in_order(document: assemble.Document, columns: Columns) -> assemble.Document:

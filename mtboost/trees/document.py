@@ -173,16 +173,12 @@ class Document(abc.ABC):
         """
 
     @abc.abstractmethod
-    def starting_at(self, start: npt.NDArray[np.float32]) -> Self:
-        """Return trees with the same margins from another start score.
+    def starting_at(self, start: npt.NDArray[np.float32], n_rounds: int | None = None) -> Self:
+        """Return the first rounds, or all, with the same margins from another start score.
 
         Where the library starts all trees of a booster at one score, a round before them makes up
         for the difference.
         """
-
-    @abc.abstractmethod
-    def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> Any:
-        """Return the booster of the first rounds, as :meth:`starting_at`."""
 
     def affine(self, slope: float, intercept: float) -> Self:
         """Return trees of one output whose margins are ``slope * margin + intercept``."""

@@ -77,15 +77,10 @@ class XgboostDocument(Document):
     def _n_rounds(self) -> int:
         return len(assemble.trees_of(self.content)) // self.n_outputs
 
-    def starting_at(self, start: npt.NDArray[np.float32]) -> Self:
+    def starting_at(self, start: npt.NDArray[np.float32], n_rounds: int | None = None) -> Self:
         difference = self.start_margins() - start
-        content = assemble.with_first_round(self.content, difference, self._n_rounds())
-        return replace(self, content=content)
-
-    def stand_alone(self, n_rounds: int, start: npt.NDArray[np.float32]) -> xgboost.Booster:
-        difference = self.start_margins() - start
-        content = assemble.with_first_round(self.content, difference, n_rounds)
-        return assemble.load_document(content)
+        n_rounds = self._n_rounds() if n_rounds is None else n_rounds
+        return replace(self, content=assemble.with_first_round(self.content, difference, n_rounds))
 
 
 def stacked(documents: Iterable[Document]) -> xgboost.Booster:

@@ -388,7 +388,7 @@ def _fit_task(
     )
     if n_rounds is not None:
         if left_start is not None:
-            booster = backend.document(booster).stand_alone(n_rounds, left_start)
+            booster = backend.document(booster).starting_at(left_start, n_rounds).load()
         return SpecificModel(booster, n_rounds, np.empty(0), "")
     ((_, history),) = quitting.history.items()
     all_rounds = settings.specific_rounds if settings.early_stopping_rounds is None else None
@@ -398,7 +398,7 @@ def _fit_task(
         if left_start is None:
             booster = document.first_rounds(best)
         else:
-            booster = document.stand_alone(best, left_start)
+            booster = document.starting_at(left_start, best).load()
     return _best_rounds(settings, data, task, booster, best, history)
 
 
