@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array, FloatArray
+from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Table
 from mtboost.base.tasks import Label, TaskName, groups_of, nearest
 from mtboost.errors import UnsupportedError
@@ -166,11 +167,7 @@ class CommonTrees:
 
     def learn_task(
         self,
-        task: TaskName,
-        table: Table,
-        labels: FloatArray,
-        weight: FloatArray | None,
-        base_margin: Margins | None,
+        data: Dataset,
         loss: Loss,
         signs: Sequence[int] = (),
         linear: Sequence[TaskValues] = (),
@@ -184,10 +181,8 @@ class CommonTrees:
 
         Parameters
         ----------
-        task : int, str or bool
-        table : Table
-            Its rows, with the common columns.
-        labels, weight, base_margin : ndarray of shape (n_rows,), or None
+        data : Dataset
+            Its rows, in the unit of the common model.
         loss : Loss
             That of the common model.
         signs : sequence of int
@@ -196,26 +191,23 @@ class CommonTrees:
         linear : sequence of TaskValues
             Its linear effects, of the first trees; without any it has those of the others.
         """
+        (task,) = data.tasks
         group = self.code_of(task)
         known = [] if group < 0 else self._path(group)
         names = self.new_names(task)
-        descriptors = self.described(task, table, labels, weight).descriptors
+        descriptors = self.described(task, data.common, data.labels(), data.weight).descriptors
         if self.pooled.pooling is None:
             n_others = len(self.pooled.values) - len(linear)
             own = [*linear, *(n_others * [TaskValues.none()])]
         else:
-            start = (table, labels, weight, base_margin)
-            own = self._learned_values(names, known, *start, loss, signs, descriptors, linear)
+            own = self._learned_values(names, known, data, loss, signs, descriptors, linear)
         return self.with_tasks(names, own, descriptors)
 
     def _learned_values(
         self,
         names: Sequence[TaskName],
         known: Sequence[int],
-        table: Table,
-        labels: FloatArray,
-        weight: FloatArray | None,
-        base_margin: Margins | None,
+        data: Dataset,
         loss: Loss,
         signs: Sequence[int],
         descriptors: TaskDescriptors | None,
@@ -228,16 +220,16 @@ class CommonTrees:
         """
         document = self.backend.document(self.booster)
         n_outputs = document.n_outputs
-        labels = label_columns(labels)
-        weight = None if weight is None else np.asarray(weight, np.float32)
+        labels = label_columns(data.labels())
+        weight = None if data.weight is None else np.asarray(data.weight, np.float32)
         groups = row_groups(loss, labels, None)
-        new = np.full(table.n_rows, -1, np.int32)
-        margins = self._start(document, table, new, base_margin)
+        new = np.full(data.n_rows, -1, np.int32)
+        margins = self._start(document, data.common, new, data.base_margin)
         margins += [own.start for own in self.pooled.values[:n_outputs]]
-        place = np.full(table.n_rows, len(self.tasks))
+        place = np.full(data.n_rows, len(self.tasks))
         added = self._added(new) if descriptors is None else descriptors.of_rows(place)
-        leaves = self.backend.leaves(self.booster, table, added)
-        codes = np.zeros(table.n_rows, np.int32)
+        leaves = self.backend.leaves(self.booster, data.common, added)
+        codes = np.zeros(data.n_rows, np.int32)
         nesting, pooling = Nesting.of(names), self._kappas(len(names))
         path = nesting.path(0)
         nodes = document.nodes(self.n_added) if signs else None

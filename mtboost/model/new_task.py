@@ -348,13 +348,4 @@ def _trees_with(
     loss = library.loss(objectives.common_name, options, stage.n_outputs)
     task, data = data.tasks.names[0], objectives.in_one_unit(data)
     linear = effects_of_new_task(trees, task, data, loss, stage.most_rounds, factor)
-    return trees.learn_task(
-        task,
-        data.common,
-        data.labels(),
-        data.weight,
-        data.base_margin,
-        loss,
-        signs,
-        linear,
-    )
+    return trees.learn_task(data, loss, signs, linear)
