@@ -9,7 +9,7 @@ that chance has made cancel.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -36,7 +36,7 @@ _SAME = (
 
 
 def fit_ensemble(
-    fit: Callable[..., MultiTaskModel], arguments: Arguments, tasks: TaskSet
+    fit: Callable[[Arguments], MultiTaskModel], arguments: Arguments, tasks: TaskSet
 ) -> MultiTaskModel:
     """Return the mean of models that differ in their seeds: ``fit(n_ensemble=...)``.
 
@@ -59,9 +59,8 @@ def fit_ensemble(
     seed = check_count("seed", arguments.seed)
     assert isinstance(effort, Effort)
     effort = replace(effort, seconds=effort.seconds / n_models)
-    own = {each.name: getattr(arguments, each.name) for each in fields(arguments)}
-    own |= {"n_ensemble": 1, "effort": effort}
-    return average_models([fit(**{**own, "seed": seed + number}) for number in range(n_models)])
+    own = replace(arguments, n_ensemble=1, effort=effort)
+    return average_models([fit(replace(own, seed=seed + number)) for number in range(n_models)])
 
 
 def average_models(models: Iterable[MultiTaskModel]) -> MultiTaskModel:

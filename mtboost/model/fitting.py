@@ -374,11 +374,21 @@ def fit(
     arguments = Arguments(**locals())
     if init_model is not None:
         return continued(arguments, FIT_ARGUMENTS)
-    arguments = arguments.checked()
+    return _fit(arguments.checked())
+
+
+#: Arguments of fit() and their defaults.
+FIT_ARGUMENTS = {
+    name: argument.default for name, argument in inspect.signature(fit).parameters.items()
+}
+
+
+def _fit(arguments: Arguments) -> MultiTaskModel:
+    """Return the model, or the mean of several, for arguments that are checked."""
     problem = read_problem(arguments)
-    if n_ensemble > 1:
+    if arguments.n_ensemble > 1:
         own = replace(arguments, objective=problem.objective)
-        return fit_ensemble(fit, own, problem.data.tasks)
+        return fit_ensemble(_fit, own, problem.data.tasks)
     problem = with_own_units(problem, arguments)
     settings = _settings(problem, arguments)
     rows, folds = split_rows(settings, problem, arguments)
@@ -389,12 +399,6 @@ def fit(
     model = model_of(parts, is_auto=arguments.is_auto)
     add_held_out(model, fitted, folds, rows, arguments)
     return model
-
-
-#: Arguments of fit() and their defaults.
-FIT_ARGUMENTS = {
-    name: argument.default for name, argument in inspect.signature(fit).parameters.items()
-}
 
 
 def _settings(problem: Problem, arguments: Arguments) -> Settings:
