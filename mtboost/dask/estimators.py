@@ -26,7 +26,6 @@ from mtboost.dask.predicting import predict_with
 from mtboost.dask.workers import client_of
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.estimators.multi_task import MultiTaskClassifier, MultiTaskRegressor
-from mtboost.model.arguments import strategy_of
 from mtboost.model.predictions import UnknownTask
 
 
@@ -96,15 +95,12 @@ class _OnDask:
         check_eval_set(eval_set)
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode_lazily(eval_set[1]), *eval_set[2:])
-        rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)
-        strategy = strategy_of(self.strategy, *rounds)
         self._train(
             partial(fit, client),
             library,
-            strategy,
             X,
             y,
-            task=self.task if task is None else task,
+            task=task,
             objective=objective,
             eval_set=eval_set,
             weight=sample_weight,

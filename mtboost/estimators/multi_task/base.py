@@ -329,15 +329,12 @@ class MultiTaskEstimator(SavedEstimator):
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode(eval_set[1], "eval_set: y"), *eval_set[2:])
         sample_weight, eval_set = self._weigh_classes(y, sample_weight, eval_set)
-        rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)
-        strategy = strategy_of(self.strategy, *rounds)
         self._train(
             fit,
             library,
-            strategy,
             X if table is None else table.native,
             y,
-            task=self.task if task is None else task,
+            task=task,
             objective=self._objective_given(objective, y),
             eval_set=eval_set,
             weight=sample_weight,
@@ -371,12 +368,16 @@ class MultiTaskEstimator(SavedEstimator):
         self,
         train: Callable[..., MultiTaskModel],
         library: Backend,
-        strategy: Strategy,
         X: Any,
         y: Any,
+        *,
+        task: Any,
+        eval_set: Sequence[Any] | None,
         **rows: Any,
     ) -> None:
         """Train the model by :func:`mtboost.fit`, or what has its arguments."""
+        rounds = (self.early_stopping_rounds, self.min_delta, self.validation_fraction, eval_set)
+        strategy = strategy_of(self.strategy, *rounds)
         n_estimators = self.n_estimators
         if n_estimators is None and strategy == "two-stage":
             n_estimators = _N_ESTIMATORS
@@ -385,6 +386,8 @@ class MultiTaskEstimator(SavedEstimator):
         self.model_ = train(
             X,
             y,
+            task=self.task if task is None else task,
+            eval_set=eval_set,
             **rows,
             params=self._library_parameters(library),
             num_boost_round=n_estimators,
