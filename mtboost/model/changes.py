@@ -113,7 +113,12 @@ def add_task(
         valid = with_positives(settings, Folds(((train, valid),)), data).pairs[0][1]
     signs = library.monotone_signs(model.params, model.common_columns)
     new = learn_task(
-        *(stage, settings, train, valid, every, signs),
+        stage,
+        settings,
+        train,
+        valid,
+        every,
+        signs,
         is_auto=model.common_choice is not None,
         factor=factor_of_new_values(model.shrinkage_factor),
     )

@@ -218,10 +218,15 @@ def _fit_small(
         if are_alone and data.base_margin is not None:
             continue
         most = np.array([n_rounds.get(task, settings.specific_rounds) for task in own])
-        watched = () if is_fixed else (valid, continued.valid_margins)
         has_start = bool(settings.objectives.losses)  # among the margins
         found = fit_small_models(
-            *(settings, data, continued.margins, own, most, *watched),
+            settings,
+            data,
+            continued.margins,
+            own,
+            most,
+            None if is_fixed else valid,
+            None if is_fixed else continued.valid_margins,
             are_alone=are_alone and not has_start,
         )
         for task, model in found.items():
