@@ -20,7 +20,7 @@ from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.boosting.prior_sampling import BasePriorSampling
 from mtboost.estimators.boosting.tree_importances import model_importances
-from mtboost.model.importances import ImportanceType, Names, importances_of
+from mtboost.estimators.importances import ImportanceType, Names, importances_of
 from mtboost.trees.feature_weights import read_importances
 from mtboost.xgboost.backend import XgboostBackend
 from mtboost.xgboost.matrices import quantile_matrix

@@ -12,12 +12,12 @@ import numpy as np
 
 from mtboost.base.archive import array_from_bytes, array_to_bytes, read_vector, require
 from mtboost.base.arrays import Float64Array
-from mtboost.base.json_shape import check_shape
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName
 from mtboost.model.boosters import Boosters
 from mtboost.model.calibration import Calibration
 from mtboost.model.common_trees import CommonTrees
+from mtboost.model.json_shape import check_shape
 from mtboost.model.libraries import get_backend
 from mtboost.model.reports import TaskReport
 from mtboost.trees.backend import Backend

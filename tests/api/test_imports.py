@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 CORE_USERS = {"estimators", "lightgbm", "trees", "xgboost"}
-XGBOOST_USERS = {"estimators/boosting/base.py", "model/importances.py", "spark.py"}
+XGBOOST_USERS = {"estimators/boosting/base.py", "estimators/importances.py", "spark.py"}
 OPTIONAL = {
     *("pandas", "polars", "pyarrow", "matplotlib", "lightgbm", "optuna", "dask", "distributed"),
     "pyspark",

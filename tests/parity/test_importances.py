@@ -23,7 +23,7 @@ from sklearn.utils.validation import NotFittedError
 import mtboost
 from mtboost.base.checked_tables import as_table
 from mtboost.errors import UnsupportedError
-from mtboost.model.importances import importances_of
+from mtboost.estimators.importances import importances_of
 from mtboost.xgboost.library import check_readable, version
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")

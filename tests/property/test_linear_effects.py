@@ -20,10 +20,10 @@ from mtboost.errors import ParameterError
 from mtboost.model.libraries import get_backend
 from mtboost.model.stages import common, working_model
 from mtboost.model.stages import linear_effects as stage
+from mtboost.model.stages.random_slopes import first_variances, fit_effects
+from mtboost.model.stages.slope_rows import RowsByTask
 from mtboost.trees.losses import label_columns, make_loss, row_groups
 from mtboost.trees.nesting import Nesting
-from mtboost.trees.random_slopes import first_variances, fit_effects
-from mtboost.trees.slope_rows import RowsByTask
 from mtboost.trees.steps import StepTree, steps_of
 
 BACKENDS = ["xgboost", "lightgbm"]

@@ -8,9 +8,14 @@ import scipy.stats
 from linear_tasks import N_COLUMNS, N_TASKS, linear_rows
 from numpy.testing import assert_allclose
 
-from mtboost.trees import random_slopes, slope_rows
-from mtboost.trees.random_slopes import Variances, effects_given, first_variances, fit_effects
-from mtboost.trees.slope_rows import FewRows, Information, ManyRows, Prior, RowsByTask
+from mtboost.model.stages import random_slopes, slope_rows
+from mtboost.model.stages.random_slopes import (
+    Variances,
+    effects_given,
+    first_variances,
+    fit_effects,
+)
+from mtboost.model.stages.slope_rows import FewRows, Information, ManyRows, Prior, RowsByTask
 
 # Rows of each task, of which a fifth have no weight; there are 4 effects.
 N_ROWS = [0, 1, 1, 2, 3, 3, 4, 5, 6, 6, 40, 0]

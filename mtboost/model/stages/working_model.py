@@ -17,6 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array, Int32Array
+from mtboost.model.stages.random_slopes import (
+    ITERATIONS,
+    Effects,
+    Variances,
+    effects_given,
+    first_variances,
+    fit_effects,
+)
+from mtboost.model.stages.slope_rows import Codes, RowsByTask
 from mtboost.trees.losses import (
     Loss,
     RowGroups,
@@ -26,15 +35,6 @@ from mtboost.trees.losses import (
     is_survival,
 )
 from mtboost.trees.nesting import Nesting
-from mtboost.trees.random_slopes import (
-    ITERATIONS,
-    Effects,
-    Variances,
-    effects_given,
-    first_variances,
-    fit_effects,
-)
-from mtboost.trees.slope_rows import Codes, RowsByTask
 
 #: Rounds of the working response, for losses that are not quadratic.
 _WORKING_ROUNDS = 8

@@ -42,7 +42,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mtboost.base.arrays import Float64Array
-from mtboost.trees.slope_rows import (
+from mtboost.model.stages.slope_rows import (
     Codes,
     FewRows,
     Information,
