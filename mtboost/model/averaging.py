@@ -22,10 +22,10 @@ from mtboost.errors import DataError, UnsupportedError
 from mtboost.model.arguments import Arguments
 from mtboost.model.boosters import Boosters
 from mtboost.model.common_stage import CommonStage
-from mtboost.model.common_trees import CommonTrees
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.reports import TaskReport
 from mtboost.model.sharing.effort import Effort
+from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.trees.document import Document
 
 #: What models have in common that have a mean.

@@ -16,7 +16,7 @@ from mtboost.base.latest import Latest
 from mtboost.base.missing_columns import align_some, lacking
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName
-from mtboost.model.common_trees import CommonTrees
+from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.trees.backend import Backend, Margins, Response
 from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss

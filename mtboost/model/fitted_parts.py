@@ -20,8 +20,8 @@ from mtboost.errors import DataError, UnsupportedError
 from mtboost.model.boosters import Boosters
 from mtboost.model.calibration import Calibration
 from mtboost.model.common_stage import CommonStage
-from mtboost.model.common_trees import CommonTrees
 from mtboost.model.reports import TaskReport
+from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.model.task_trees import TaskTrees
 from mtboost.trees.backend import Backend
 from mtboost.trees.document import Document

@@ -151,18 +151,13 @@ def task_splits_of(
             "task_splits", task_splits, low=0.0, besides="True, False, 'descriptors'"
         )
     is_wanted = price is not None or n_descriptors is not None
-    if is_wanted and not may_split_tasks(data):
+    if is_wanted and data.common.categorical_features:
         raise ParameterError(
             "task_splits needs columns of numbers, not categories as in "
             f"{listed(list(data.common.categorical_features), 'column')}: "
             "leave out task_splits, or encode them."
         )
     return price, n_descriptors
-
-
-def may_split_tasks(data: Dataset) -> bool:
-    """Whether a column of tasks can stand beside the common columns."""
-    return not data.common.categorical_features
 
 
 def metric_of(

@@ -15,8 +15,8 @@ import numpy as np
 from mtboost.base.arrays import Float64Array
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
-from mtboost.model.common_trees import CommonTrees
 from mtboost.model.refreshed_effects import scores_of_leaves
+from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.model.stages.working_model import WorkingModel
 from mtboost.trees.losses import Loss, label_columns, row_groups
 from mtboost.trees.task_values import TaskValues

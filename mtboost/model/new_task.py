@@ -19,11 +19,11 @@ from mtboost.base.threads import openmp_threads
 from mtboost.base.validation import Folds
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.model.common_stage import CommonStage
-from mtboost.model.common_trees import CommonTrees
 from mtboost.model.gains import gains_by_task
 from mtboost.model.new_effects import effects_of_new_task
 from mtboost.model.reports import TaskReport, task_reports, validation_scores
 from mtboost.model.stages.common import CommonModel, follow_common, followed_margins
+from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.model.stages.mixed_objective import objectives_by_task
 from mtboost.model.stages.settings import Settings
 from mtboost.model.stages.specific import SpecificModel, fit_specific

@@ -16,10 +16,10 @@ from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName
 from mtboost.model.boosters import Boosters
 from mtboost.model.calibration import Calibration
-from mtboost.model.common_trees import CommonTrees
 from mtboost.model.json_shape import check_shape
 from mtboost.model.libraries import get_backend
 from mtboost.model.reports import TaskReport
+from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import TaskLoss
 from mtboost.trees.pooled_leaves import PooledTrees

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array, Int32Array
-from mtboost.model.common_trees import CommonTrees
+from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.model.stages.working_model import WorkingModel
 from mtboost.trees.nesting import Nesting
 from mtboost.trees.task_values import TaskValues

@@ -20,11 +20,11 @@ from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.model.checked_rows import check_rows, check_takes_new_rows
-from mtboost.model.common_trees import CommonTrees
 from mtboost.model.new_rows import as_dataset, check_known, rows_by_task
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.refreshed_effects import refreshed_effects
 from mtboost.model.sharing.towards_constant import factor_of_new_values
+from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.model.stages.mixed_objective import (
     gradient_function,
     in_common_unit,

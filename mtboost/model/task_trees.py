@@ -14,10 +14,10 @@ from mtboost.base.arrays import Float32Array
 from mtboost.base.latest import Latest
 from mtboost.base.tables import Columns, Table
 from mtboost.errors import ModelFormatError, UnsupportedError
-from mtboost.model.adding import Adding, Group, Order, by_task, threads_for
 from mtboost.model.boosters import Boosters
 from mtboost.model.common_stage import CommonStage
-from mtboost.model.common_trees import NodesByTask
+from mtboost.model.stages.adding import Adding, Group, Order, by_task, threads_for
+from mtboost.model.stages.common_trees import NodesByTask
 from mtboost.trees.backend import Margins
 from mtboost.trees.nodes import MarginTrees, Nodes
 

@@ -20,7 +20,6 @@ from mtboost.base.validation import Folds, hold_out
 from mtboost.errors import UnsupportedError
 from mtboost.metrics.metric import Metric
 from mtboost.model.checked_rows import check_rows
-from mtboost.model.common_trees import CommonTrees
 from mtboost.model.estimates import score_name
 from mtboost.model.gains import gains_by_task
 from mtboost.model.holding_out import with_positives
@@ -30,6 +29,7 @@ from mtboost.model.new_rows import RowsOfTask, as_dataset, with_kept_parameters
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.reports import TaskReport
 from mtboost.model.stages.common import fit_common, follow_common
+from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.model.stages.objectives import ObjectiveByTask, Objectives, OneObjective
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.library_parameters import Params

@@ -153,6 +153,16 @@ def test_python_imports_follow_the_graph(path: Path) -> None:
             assert used in PYTHON[package] | {package}, f"{package} imports {used}"
 
 
+@pytest.mark.parametrize(
+    ("package", "used"), [("stages", {"stages"}), ("sharing", {"sharing", "stages", "estimates"})]
+)
+def test_stages_and_sharing_know_nothing_of_what_uses_them(package: str, used: set[str]) -> None:
+    for path in (ROOT / "mtboost" / "model" / package).glob("*.py"):
+        for imported, _ in imports(path):
+            if imported.startswith("mtboost.model."):
+                assert imported.split(".")[2] in used, f"{relative(path)} imports {imported}"
+
+
 def test_no_module_imports_itself_through_others() -> None:
     """Neither when it is loaded, nor in a function, nor for annotations."""
     names = {".".join(p.relative_to(ROOT).with_suffix("").parts): p for p in python_files()}

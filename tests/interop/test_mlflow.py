@@ -89,7 +89,7 @@ def test_a_logged_estimator_is_served(backend, format):
         "mtboost.estimators.multi_task.classifier.MultiTaskClassifier",
         "mtboost.model.model.MultiTaskModel",
         "mtboost.model.boosters.Boosters",
-        "mtboost.model.common_trees.CommonTrees",
+        "mtboost.model.stages.common_trees.CommonTrees",
         "mtboost.trees.pooled_leaves.PooledTrees",
         f"{type(estimator.model_.common_trees.backend).__module__}."
         f"{type(estimator.model_.common_trees.backend).__name__}",

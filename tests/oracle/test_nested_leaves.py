@@ -11,8 +11,8 @@ import xgboost
 import mtboost
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics import task_scorer
-from mtboost.model import common_trees, task_trees
-from mtboost.model.stages import linear_effects
+from mtboost.model import task_trees
+from mtboost.model.stages import common_trees, linear_effects
 from mtboost.trees import task_values
 from mtboost.trees.nesting import Nesting, with_groups
 from mtboost.trees.pooled_leaves import pool_leaves

@@ -20,8 +20,7 @@ from mtboost.base.threads import (
     openmp_threads,
 )
 from mtboost.metrics import Metric
-from mtboost.model import adding
-from mtboost.model.stages import working_model
+from mtboost.model.stages import adding, working_model
 
 _rng = np.random.default_rng(0)
 NUMBERS = _rng.normal(size=(300, 4))

@@ -26,7 +26,6 @@ from mtboost.base.progress import Progress
 from mtboost.base.queries import ascending, begins_of
 from mtboost.base.tasks import TaskSet, ranks_in_tasks
 from mtboost.base.validation import Folds
-from mtboost.model.making_settings import may_split_tasks
 from mtboost.model.sharing.common_by_fold import CommonByFold, fit_common_by_fold
 from mtboost.model.sharing.effort import Effort, TimeLimit, can_fill
 from mtboost.model.stages.common import SharedByModels
@@ -368,12 +367,15 @@ def with_linear_effects(found: Search, effort: Effort) -> Search | None:
 
 
 def _may_split_tasks(settings: Settings, folds: Folds) -> bool:
-    """Whether the search may let nodes separate tasks: on which side is a new one?"""
+    """Whether the search may let nodes separate tasks: on which side is a new one?
+
+    A column of tasks cannot stand beside categories.
+    """
     return (
         "task_splits" not in settings.given
         and not folds.are_new_tasks
         and settings.options.split_score == "plain"
-        and may_split_tasks(folds.pairs[0][0])
+        and not folds.pairs[0][0].common.categorical_features
     )
 
 

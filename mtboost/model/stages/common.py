@@ -14,7 +14,7 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
-from mtboost.model.common_trees import CommonTrees
+from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.model.stages.linear_effects import LinearDesign, LinearEffects
 from mtboost.model.stages.mean_watch import MeanWatch
 from mtboost.model.stages.settings import LinearOption, Settings

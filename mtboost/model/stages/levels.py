@@ -19,8 +19,8 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array, FloatArray, Int32Array
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import weights_or_ones
-from mtboost.model.common_trees import CommonTrees
 from mtboost.model.stages.common import CommonModel
+from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.model.stages.linear_effects import LinearDesign, LinearEffects, why_no_linear_effects
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.losses import has_hazards

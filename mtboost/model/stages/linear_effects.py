@@ -25,7 +25,7 @@ from mtboost.base.labels import weights_or_ones
 from mtboost.base.tables import Columns, Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import one_blas_thread
-from mtboost.model.common_trees import CommonTrees
+from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.model.stages.settings import LinearOption, Settings
 from mtboost.model.stages.working_model import FoundEffects, WorkingModel
 from mtboost.trees.backend import Backend, Margins

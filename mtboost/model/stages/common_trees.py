@@ -16,7 +16,7 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Table
 from mtboost.base.tasks import Label, TaskName, groups_of, nearest
 from mtboost.errors import UnsupportedError
-from mtboost.model.adding import Adding, by_task
+from mtboost.model.stages.adding import Adding, by_task
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
 from mtboost.trees.losses import Loss, label_columns, leaf_refit, row_groups
