@@ -44,7 +44,7 @@ class LightgbmGrowth(TaskGrowth):
     The trees of a continued model are taken over.
     """
 
-    settings: library.Settings
+    settings: library.GrowthSettings
 
     def __init__(
         self,
@@ -389,7 +389,7 @@ class LightgbmGrowth(TaskGrowth):
         )
 
 
-def _bags_of(settings: library.Settings) -> tuple[float, float, float, int]:
+def _bags_of(settings: library.GrowthSettings) -> tuple[float, float, float, int]:
     """Return the parameters of bags: a change of these begins new streams."""
     return (
         settings.bagging_fraction,

@@ -144,7 +144,7 @@ def check_one_machine(user: str, params: Mapping[str, Any] | None = None) -> Non
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GrowthSettings:
     """Training parameters of a booster, as the grower and the losses need them."""
 
     grow: _core.LightgbmParams
@@ -166,7 +166,7 @@ class Settings:
     feature_fraction_seed: int
 
 
-def read_settings(booster: lightgbm.Booster) -> Settings:
+def read_settings(booster: lightgbm.Booster) -> GrowthSettings:
     """Read the parameters that LightGBM itself would train with.
 
     Parameters that ask for trees only LightGBM can grow raise UnsupportedError.
@@ -187,7 +187,7 @@ def read_settings(booster: lightgbm.Booster) -> Settings:
     def number(name: str) -> float:
         return _all_digits(name, params[name], booster.params)
 
-    return Settings(
+    return GrowthSettings(
         grow=_growth(params, number),
         n_threads=default_n_threads(int(params["num_threads"])),
         objective=params["objective"],

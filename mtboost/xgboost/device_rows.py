@@ -20,7 +20,7 @@ from mtboost.base.user_warnings import warn_user
 from mtboost.trees import on_device
 from mtboost.xgboost import assemble
 from mtboost.xgboost.device_losses import gradient_and_hessian, has_formula
-from mtboost.xgboost.library import Settings
+from mtboost.xgboost.library import GrowthSettings
 
 _WITHOUT_CUPY = (
     "device={!r}, but CuPy {}: gradients and leaves of all rows are copied between the GPU and the "
@@ -76,7 +76,7 @@ class DeviceRows:
 
     def keep_labels(
         self,
-        settings: Settings,
+        settings: GrowthSettings,
         labels: Float32Array,
         weights: Float32Array | None,
         codes: Int32Array | None,

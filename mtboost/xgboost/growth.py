@@ -39,7 +39,7 @@ from mtboost.xgboost.bins import MOST_INNER_BINS, Cuts, bin_matrix
 from mtboost.xgboost.collective import Workers, check_objective
 from mtboost.xgboost.device_rows import DeviceRows
 from mtboost.xgboost.library import (
-    Settings,
+    GrowthSettings,
     arithmetic,
     call_objective,
     check_one_machine,
@@ -70,7 +70,7 @@ class XgboostGrowth(TaskGrowth):
     several workers.
     """
 
-    settings: Settings
+    settings: GrowthSettings
 
     def __init__(
         self,

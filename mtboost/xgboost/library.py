@@ -172,7 +172,7 @@ def reads_categories(library: Library) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GrowthSettings:
     """Training parameters of a booster, as the grower and the losses need them."""
 
     grow: _core.XgboostParams
@@ -190,7 +190,7 @@ class Settings:
     samples_columns: bool = False
 
 
-def read_settings(booster: xgboost.Booster) -> Settings:
+def read_settings(booster: xgboost.Booster) -> GrowthSettings:
     """Read the parameters that XGBoost itself would train with.
 
     Parameters whose trees cannot have leaf values per task raise UnsupportedError.
@@ -204,7 +204,7 @@ def read_settings(booster: xgboost.Booster) -> Settings:
     check_groups(groups, booster.num_features())
     name, options = objective_of(learner)
     shares = {key: check_number(key, float(tree[key]), above=0.0, high=1.0) for key in _FRACTIONS}
-    return Settings(
+    return GrowthSettings(
         grow=_core.XgboostParams(
             learning_rate=float(tree["learning_rate"]),
             max_depth=int(tree["max_depth"]),

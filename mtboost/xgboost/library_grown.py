@@ -22,7 +22,7 @@ from mtboost import _core
 from mtboost.trees import on_device
 from mtboost.xgboost import assemble
 from mtboost.xgboost.device_rows import DeviceRows
-from mtboost.xgboost.library import Settings
+from mtboost.xgboost.library import GrowthSettings
 from mtboost.xgboost.vector_leaves import scalar_trees
 
 # Objectives that set leaves themselves before XGBoost 3.4, which crashes where these meet gradients
@@ -30,7 +30,7 @@ from mtboost.xgboost.vector_leaves import scalar_trees
 _REFITTED = ("reg:absoluteerror", "reg:quantileerror")
 
 
-def why_library_grows(settings: Settings, matrix: xgboost.DMatrix) -> str | None:
+def why_library_grows(settings: GrowthSettings, matrix: xgboost.DMatrix) -> str | None:
     """Return what only trees of XGBoost's own growth can serve; None where the core grows them."""
     if settings.library_only is None and _is_in_external_memory(matrix):
         return "a matrix in external memory"
@@ -80,7 +80,7 @@ class LibraryGrower:
     ----------
     stock : Booster
         Without trees; its parameters are those of the training.
-    settings : Settings
+    settings : GrowthSettings
     worker : int
         Number of this worker, from 0, where several grow the trees.
     device : DeviceRows, optional
@@ -88,7 +88,11 @@ class LibraryGrower:
     """
 
     def __init__(
-        self, stock: xgboost.Booster, settings: Settings, worker: int, device: DeviceRows | None
+        self,
+        stock: xgboost.Booster,
+        settings: GrowthSettings,
+        worker: int,
+        device: DeviceRows | None,
     ) -> None:
         self._empty = stock.copy()
         if settings.objective in _REFITTED:
@@ -98,7 +102,7 @@ class LibraryGrower:
         self._device = device
         self.set_param({}, settings)
 
-    def set_param(self, params: Mapping[str, Any], settings: Settings) -> None:
+    def set_param(self, params: Mapping[str, Any], settings: GrowthSettings) -> None:
         """Take over parameters that have changed."""
         self._settings = settings
         # Rows are drawn here: XGBoost does not return which ones it has drawn. Those by gradients,

@@ -43,7 +43,7 @@ class XgboostSmallTrainer(SmallTrainer):
 
     def __init__(
         self,
-        settings: library.Settings,
+        settings: library.GrowthSettings,
         loss: _core.Loss,
         frame: assemble.Document,
         options: TreeOptions,
