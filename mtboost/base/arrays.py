@@ -15,6 +15,9 @@ Float32Array: TypeAlias = npt.NDArray[np.float32]
 Float64Array: TypeAlias = npt.NDArray[np.float64]
 FloatArray: TypeAlias = npt.NDArray[np.floating]
 Int32Array: TypeAlias = npt.NDArray[np.int32]
+Int64Array: TypeAlias = npt.NDArray[np.int64]
+#: Numbers of tasks among their names.
+Codes: TypeAlias = npt.NDArray[np.integer[Any]]
 #: Sums of each worker's numbers over all workers that train a model.
 Total: TypeAlias = Callable[[Float64Array], Float64Array]
 

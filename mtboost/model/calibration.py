@@ -17,13 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import Float64Array
+from mtboost.base.arrays import Codes, Float64Array
 from mtboost.base.tasks import TaskName
 from mtboost.errors import ParameterError
 from mtboost.trees.losses import is_classification, is_multiclass
 from mtboost.trees.shrinkage import estimate_population
-
-Codes = npt.NDArray[np.integer[Any]]
 
 #: Prior of the pooled slope and intercept: normal about 1 and 0, with these standard deviations.
 POOLED_DEVIATIONS = (1.0, 5.0)

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mtboost.base.archive import require
+from mtboost.base.arrays import FloatArray, Int32Array, Int64Array
 from mtboost.base.latest import Latest
 from mtboost.base.missing_columns import align_some, lacking
 from mtboost.base.tables import Columns, Table
@@ -20,11 +20,6 @@ from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.trees.backend import Backend, Margins, Response
 from mtboost.trees.document import Document
 from mtboost.trees.losses import TaskLoss
-
-_Codes = npt.NDArray[np.int32]
-_Start = npt.NDArray[np.floating]
-_RowNumbers = npt.NDArray[np.int64]
-
 
 # Tasks of one call that their own boosters predict.
 _FEW_TASKS = 16
@@ -118,7 +113,7 @@ class CommonStage:
 
     # ---- margins ----------------------------------------------------------------------------
 
-    def margins(self, table: Table, codes: _Codes, start: _Start | None) -> Margins:
+    def margins(self, table: Table, codes: Int32Array, start: FloatArray | None) -> Margins:
         """Margins of rows, each of the task or group with its code; -1 is an unknown task.
 
         Parameters
@@ -142,7 +137,7 @@ class CommonStage:
         assert margins is not None
         return margins
 
-    def _common_tables(self, table: Table, codes: _Codes) -> Iterator[tuple[Table, _RowNumbers]]:
+    def _common_tables(self, table: Table, codes: Int32Array) -> Iterator[tuple[Table, Int64Array]]:
         """The common columns of rows whose tasks have the same ones, and these rows.
 
         What a task lacks is missing, whatever the table has there.
@@ -161,7 +156,9 @@ class CommonStage:
             own = [name for name in self.columns.names or () if name not in absent]
             yield align_some(self.columns, part, own, stored=self.stored), rows
 
-    def _of_common_columns(self, common: Table, codes: _Codes, start: _Start | None) -> Margins:
+    def _of_common_columns(
+        self, common: Table, codes: Int32Array, start: FloatArray | None
+    ) -> Margins:
         if not (self.losses or self.trees.are_same_for_all):
             present = np.unique(codes)
             has_sums = start is not None and self.backend.adds_sums
@@ -182,7 +179,7 @@ class CommonStage:
         return margins
 
     def _of_boosters(
-        self, common: Table, codes: _Codes, present: _Codes, start: _Start | None
+        self, common: Table, codes: Int32Array, present: Int32Array, start: FloatArray | None
     ) -> Margins:
         """Margins of rows of few tasks, whose boosters are kept: to make one takes long."""
         parts = []
@@ -213,7 +210,7 @@ class CommonStage:
         found: _KeptBooster = kept.get(code, make)
         return found.booster
 
-    def _boosters(self, codes: _Codes) -> Iterator[tuple[Any, _RowNumbers]]:
+    def _boosters(self, codes: Int32Array) -> Iterator[tuple[Any, Int64Array]]:
         """Boosters, each with the rows that follow it."""
         if self.losses:
             for code in np.unique(codes):
@@ -227,22 +224,22 @@ class CommonStage:
         """Task with this code; None of a group, or for -1, an unknown task."""
         return self.tasks[code] if 0 <= code < len(self.tasks) else None
 
-    def rounds_of(self, codes: _Codes) -> _RowNumbers:
+    def rounds_of(self, codes: Int32Array) -> Int64Array:
         """Rounds that the task with each code uses; others are unknown tasks."""
         return np.asarray(self._rounds[codes])
 
     @cached_property
-    def _rounds(self) -> _RowNumbers:
+    def _rounds(self) -> Int64Array:
         known = list(self.quit_round.values())
         n_others = 1 + len(self.names) - len(known)  # groups and, last, unknown tasks
         return np.array(known + n_others * [self.most_rounds])
 
-    def codes_in_trees(self, codes: _Codes) -> _Codes:
+    def codes_in_trees(self, codes: Int32Array) -> Int32Array:
         """Codes by which the common trees know tasks and groups; -1 is an unknown task."""
         return np.asarray(self._own_codes[codes])
 
     @cached_property
-    def _own_codes(self) -> _Codes:
+    def _own_codes(self) -> Int32Array:
         return np.append(self.trees.codes_of(self.names), np.int32(-1))
 
     # ---- boosters ---------------------------------------------------------------------------

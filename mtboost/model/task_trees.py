@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import Float32Array
+from mtboost.base.arrays import Float32Array, FloatArray, Int32Array
 from mtboost.base.latest import Latest
 from mtboost.base.tables import Columns, Table
 from mtboost.errors import ModelFormatError, UnsupportedError
@@ -25,10 +25,6 @@ from mtboost.trees.nodes import MarginTrees, Nodes
 MOST_BYTES = 128 * 2**20
 # Tasks of one call whose leaf values are collected one by one.
 _FEW_TASKS = 16
-
-_Codes = npt.NDArray[np.int32]
-_Start = npt.NDArray[np.floating]
-_Cells = npt.NDArray[np.floating]
 
 
 _Trees = TypeVar("_Trees", NodesByTask, MarginTrees)
@@ -79,7 +75,7 @@ class TaskTrees:
         """Memory of what is kept, at most :data:`MOST_BYTES`, or that of the largest part."""
         return self._kept.n_bytes
 
-    def margins(self, table: Table, codes: _Codes, start: _Start | None) -> Margins | None:
+    def margins(self, table: Table, codes: Int32Array, start: FloatArray | None) -> Margins | None:
         """Margins of rows, each of the task or group with its code; -1 is an unknown task.
 
         Parameters
@@ -124,7 +120,7 @@ class TaskTrees:
     # ---- margins ----------------------------------------------------------------------------
 
     def _of_one_task(
-        self, table: Table, cells: _Cells, code: int, start: _Start | None
+        self, table: Table, cells: FloatArray, code: int, start: FloatArray | None
     ) -> Margins | None:
         """The same for rows of one task, often a single row, of which each step counts."""
         common = self._common(code)
@@ -167,7 +163,7 @@ class TaskTrees:
         )
 
     def _starts(
-        self, order: Order, groups: list[Group], start: _Start | None, n_rows: int
+        self, order: Order, groups: list[Group], start: FloatArray | None, n_rows: int
     ) -> Margins | None:
         """Margins before the first tree, shape (n_rows, n_outputs)."""
         margins = np.empty((n_rows, self._stage.n_outputs), self._backend.margin_type)
@@ -200,8 +196,8 @@ class TaskTrees:
     def _add_common(
         self,
         margins: Margins,
-        cells: _Cells,
-        codes: _Codes,
+        cells: FloatArray,
+        codes: Int32Array,
         order: Order,
         groups: list[Group],
     ) -> bool:
@@ -220,8 +216,8 @@ class TaskTrees:
     def _add_common_of_many(
         self,
         margins: Margins,
-        cells: _Cells,
-        codes: _Codes,
+        cells: FloatArray,
+        codes: Int32Array,
         order: Order,
         groups: list[Group],
     ) -> bool:
@@ -256,7 +252,7 @@ class TaskTrees:
             adding.add(group, own.trees, own.trees.n_trees if stage.losses else n)
         return adding.end()
 
-    def _is_faster_by_tree(self, codes: _Codes, groups: list[Group]) -> bool:
+    def _is_faster_by_tree(self, codes: Int32Array, groups: list[Group]) -> bool:
         """Whether looking up leaf values by row is faster than making the trees of the tasks."""
         found = self._kept.get("nodes", self._read_common)
         if found is None or found.trees.differ_by_ranks_only or self._stage.trees.has_task_column:
@@ -277,7 +273,7 @@ class TaskTrees:
         self,
         margins: Margins,
         table: Table,
-        cells: _Cells,
+        cells: FloatArray,
         order: Order,
         groups: list[Group],
     ) -> bool:
@@ -360,7 +356,7 @@ class TaskTrees:
 
 
 def _add(
-    margins: Margins, cells: _Cells, trees: MarginTrees, n_trees: int, sum_first: bool
+    margins: Margins, cells: FloatArray, trees: MarginTrees, n_trees: int, sum_first: bool
 ) -> bool:
     """Add the first trees to all margins; False if a value is infinite, which XGBoost refuses."""
     own: Any = trees  # margins of the libraries differ in type

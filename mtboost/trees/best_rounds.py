@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from mtboost.base.arrays import Float64Array
+from mtboost.base.arrays import Float64Array, Int64Array
 from mtboost.metrics.metric import Metric
-
-_Codes = npt.NDArray[np.int64]
 
 
 class BestRounds:
@@ -50,7 +47,7 @@ class BestRounds:
         self.best_round[improved] = n_rounds
         self._n_stale = np.where(improved | np.isnan(self.best), 0, self._n_stale + 1)
 
-    def end(self) -> _Codes:
+    def end(self) -> Int64Array:
         """Return the curves that end now: no longer active from here on."""
         if self._early_stopping_rounds is None:
             return np.empty(0, np.int64)

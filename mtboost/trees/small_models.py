@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import Float32Array, Float64Array
+from mtboost.base.arrays import Float32Array, Float64Array, Int64Array
 from mtboost.metrics.by_task import evaluate_by_task
 from mtboost.metrics.metric import Metric
 from mtboost.trees.best_rounds import BestRounds
 from mtboost.trees.document import Unloaded
-
-_Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +54,7 @@ class RowsByModel:
         return first_rows[1:] - first_rows[:-1]
 
     @property
-    def codes(self) -> _Codes:
+    def codes(self) -> Int64Array:
         """Model of each row."""
         return np.repeat(np.arange(self.n_models), self.n_rows)
 
@@ -89,7 +87,7 @@ class SmallModels:
     trees : list of Unloaded
     """
 
-    n_rounds: _Codes
+    n_rounds: Int64Array
     is_defined: npt.NDArray[np.bool_]
     histories: list[Float64Array]
     trees: list[Unloaded]
@@ -120,7 +118,7 @@ class SmallTrainer(abc.ABC):
         """Take the rows of the models; those to validate on may be none."""
 
     @abc.abstractmethod
-    def grow(self, models: _Codes) -> None:
+    def grow(self, models: Int64Array) -> None:
         """Add a round to some models."""
 
     @property
@@ -137,7 +135,7 @@ class SmallTrainer(abc.ABC):
         """Return the trees of each model."""
 
     def train(
-        self, rows: RowsByModel, valid: RowsByModel | None, n_rounds: _Codes, stopping: Stopping
+        self, rows: RowsByModel, valid: RowsByModel | None, n_rounds: Int64Array, stopping: Stopping
     ) -> SmallModels:
         """Train models, each with its number of rounds, or with `valid` with its best.
 
@@ -189,7 +187,7 @@ class _Watch:
         self._values: list[Float64Array] = []
         self._look_at(np.arange(valid.n_models), valid.codes)
 
-    def _look_at(self, models: _Codes, codes: _Codes) -> None:
+    def _look_at(self, models: Int64Array, codes: Int64Array) -> None:
         """Evaluate some models only from now on; `codes` are those of all rows."""
         place = np.full(self._valid.n_models, -1)
         place[models] = np.arange(len(models))

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mtboost.base.arrays import Codes
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName
 from mtboost.metrics.metric import Metric, is_mean_of_rows
@@ -24,10 +25,8 @@ from mtboost.model.stages.mixed_objective import (
 )
 from mtboost.model.stages.task_losses import TaskLosses, scale_of
 from mtboost.trees.backend import Backend, Margins
+from mtboost.trees.library_parameters import Params
 from mtboost.trees.losses import TaskLoss
-
-Params = Mapping[str, Any]
-Codes = npt.NDArray[np.integer[Any]]
 
 
 class Objectives(Protocol):

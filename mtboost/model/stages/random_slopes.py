@@ -41,9 +41,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mtboost.base.arrays import Float64Array
+from mtboost.base.arrays import Float64Array, Int64Array
 from mtboost.model.stages.slope_rows import (
-    Codes,
     FewRows,
     Information,
     ManyRows,
@@ -203,12 +202,12 @@ class _Level:
     """Tasks or groups of them, and the matrices inverted for each batch."""
 
     batches: Sequence[FewRows | ManyRows]
-    groups: Codes
+    groups: Int64Array
     prior: Prior
     inverses: list[Float64Array]
 
     @classmethod
-    def of(cls, batches: Sequence[FewRows | ManyRows], groups: Codes, prior: Prior) -> _Level:
+    def of(cls, batches: Sequence[FewRows | ManyRows], groups: Int64Array, prior: Prior) -> _Level:
         """Return the level of tasks in these groups."""
         return cls(batches, groups, prior, [batch.inverses(prior) for batch in batches])
 

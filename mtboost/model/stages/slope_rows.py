@@ -7,12 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import lapack
 
-from mtboost.base.arrays import Float64Array, Int32Array
-
-Codes = npt.NDArray[np.int64]
+from mtboost.base.arrays import Float64Array, Int32Array, Int64Array
 
 #: Numbers of a batch of tasks: matrices of them that exist only within a step of EM stay small.
 _MOST_NUMBERS = 1 << 18
@@ -89,8 +86,8 @@ class FewRows:
         u.
     """
 
-    tasks: Codes
-    groups: Codes
+    tasks: Int64Array
+    groups: Int64Array
     rows: Float64Array
     responses: Float64Array
 
@@ -168,8 +165,8 @@ class ManyRows:
         Σ u'u.
     """
 
-    tasks: Codes
-    groups: Codes
+    tasks: Int64Array
+    groups: Int64Array
     squares: Float64Array
     products: Float64Array
     response_squares: float
@@ -177,8 +174,8 @@ class ManyRows:
     @classmethod
     def of_rows(
         cls,
-        tasks: Codes,
-        groups: Codes,
+        tasks: Int64Array,
+        groups: Int64Array,
         rows: Iterable[Float64Array],
         responses: Sequence[Float64Array],
     ) -> ManyRows:
@@ -190,7 +187,7 @@ class ManyRows:
         return cls(tasks, groups, squares, products, float(sum(own @ own for own in responses)))
 
     @classmethod
-    def of_groups(cls, told: Information, groups: Codes) -> ManyRows:
+    def of_groups(cls, told: Information, groups: Int64Array) -> ManyRows:
         """Return groups, each in one of `groups`, of which their own tasks say so much."""
         order = np.argsort(groups, kind="stable")
         return cls(order, groups[order], told.squares[order], told.products[order], 0.0)
@@ -274,7 +271,7 @@ class RowsByTask:
     """
 
     batches: Sequence[FewRows | ManyRows]
-    parents: list[Codes]
+    parents: list[Int64Array]
     n_effects: int
     n_rows: int
 
@@ -284,8 +281,8 @@ class RowsByTask:
         z: Float64Array,
         response: Float64Array,
         hessian: Float64Array,
-        codes: Int32Array | Codes,
-        parents: list[Codes],
+        codes: Int32Array | Int64Array,
+        parents: list[Int64Array],
     ) -> RowsByTask:
         """Return the batches of rows; `z` of shape (n_rows, n_columns) without the ones."""
         groups = parents[-1]
@@ -296,7 +293,7 @@ class RowsByTask:
         n_effects = z.shape[1] + 1
         roots = np.sqrt(hessian)
 
-        def scaled(rows: Codes) -> Float64Array:
+        def scaled(rows: Int64Array) -> Float64Array:
             root = roots[rows, None]
             own: Float64Array = np.concatenate([root, z[rows] * root], axis=-1)
             return own
@@ -335,7 +332,7 @@ def inverses_of(matrices: Float64Array) -> Float64Array:
     return found
 
 
-def _ranges(groups: Codes) -> Iterator[tuple[int, slice]]:
+def _ranges(groups: Int64Array) -> Iterator[tuple[int, slice]]:
     """Yield each group and where its tasks are."""
     begins = np.flatnonzero(np.diff(groups, prepend=-1))
     for begin, end in zip(begins, [*begins[1:], len(groups)], strict=True):

@@ -22,13 +22,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import Float64Array
+from mtboost.base.arrays import Codes, Float64Array
 from mtboost.base.queries import Queries
 from mtboost.metrics.by_task import evaluate_by_task
 from mtboost.metrics.metric import Metric
 from mtboost.trees.losses import TaskLoss, is_classification, standard_deviations
 
-_Codes = npt.NDArray[np.integer[Any]]
 #: Metrics that are not 0 for perfect predictions.
 _LIKELIHOODS = ("poisson-nloglik", "tweedie-nloglik", "logloss")
 
@@ -84,7 +83,7 @@ class TaskLosses:
         """Return the metric of a task with this mean loss."""
         return from_loss(self.kinds[self.codes[code]], loss * float(self.scales[code]))
 
-    def of_rows(self, labels: Float64Array, predictions: Any, codes: _Codes) -> Float64Array:
+    def of_rows(self, labels: Float64Array, predictions: Any, codes: Codes) -> Float64Array:
         """Return the loss of each row alone; predictions on the scale of the labels."""
         losses = np.empty(len(labels))
         for metric, rows, _ in self.by_metric(codes):
@@ -98,7 +97,7 @@ class TaskLosses:
         self,
         labels: Float64Array,
         predictions: Any,
-        codes: _Codes,
+        codes: Codes,
         weight: Float64Array | None,
         queries: Queries | None,
     ) -> Float64Array:
@@ -121,7 +120,7 @@ class TaskLosses:
         for place, metric in enumerate(self.kinds):
             yield metric, np.flatnonzero(self.codes == place)
 
-    def by_metric(self, codes: _Codes) -> Iterator[tuple[Metric, Any, Any]]:
+    def by_metric(self, codes: Codes) -> Iterator[tuple[Metric, Any, Any]]:
         """Yield each metric with the rows and the codes of its tasks; of one metric all rows."""
         for metric, own in self._groups():
             if len(own) == len(self.codes):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.arrays import Float64Array, Int32Array
+from mtboost.base.arrays import Float64Array, Int32Array, Int64Array
 from mtboost.model.stages.random_slopes import (
     ITERATIONS,
     Effects,
@@ -25,7 +25,7 @@ from mtboost.model.stages.random_slopes import (
     first_variances,
     fit_effects,
 )
-from mtboost.model.stages.slope_rows import Codes, RowsByTask
+from mtboost.model.stages.slope_rows import RowsByTask
 from mtboost.trees.losses import (
     Loss,
     RowGroups,
@@ -80,9 +80,9 @@ class _Design:
 
     z: Float64Array
     codes: Int32Array
-    places: Codes
+    places: Int64Array
     members: list[Int32Array]
-    parents: list[Codes]
+    parents: list[Int64Array]
     n_names: int
 
     @classmethod
@@ -267,7 +267,7 @@ class WorkingModel:
         variances: Variances,
         margins: Float64Array,
         design: _Design,
-        left_out: Codes | None = None,
+        left_out: Int64Array | None = None,
     ) -> FoundEffects:
         """Return the effects given the variances, after a few approximations from these margins."""
         for _ in range(_ROUNDS_GIVEN):
@@ -336,7 +336,7 @@ class WorkingModel:
         return replace(begin, of_noise=1.0) if self._is_noise_known else begin
 
 
-def _folds(places: Codes) -> Codes:
+def _folds(places: Int64Array) -> Int64Array:
     """Return the fold of each row: as many rows of each task in all of them, but for one."""
     drawn = np.random.default_rng(0).permutation(len(places))
     order = drawn[np.argsort(places[drawn], kind="stable")]
