@@ -463,6 +463,11 @@ class MultiTaskEstimator(SavedEstimator):
         X = self._fitted_table(X)
         return self.model_.predict_margin(X, unknown_task=self._asked(unknown_task), **options)
 
+    def _predict(self, X: Any, unknown_task: UnknownTask | None, **options: Any) -> Any:
+        """Predict on the scale of the labels, as the model does."""
+        X = self._fitted_table(X)
+        return self.model_.predict(X, unknown_task=self._asked(unknown_task), **options)
+
     def _asked(self, unknown_task: UnknownTask | None) -> UnknownTask:
         """What a call asks for, or else the parameter."""
         return self.unknown_task if unknown_task is None else unknown_task

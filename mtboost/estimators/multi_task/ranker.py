@@ -166,14 +166,8 @@ class MultiTaskRanker(MultiTaskEstimator):
         MissingDependencyError
             The library of `output` is not installed.
         """
-        X = self._fitted_table(X)
-        return self.model_.predict(
-            X,
-            task=task,
-            base_margin=base_margin,
-            unknown_task=self._asked(unknown_task),
-            output=output,
-        )
+        rows = {"task": task, "base_margin": base_margin}
+        return self._predict(X, unknown_task, **rows, output=output)
 
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None, task: Any = None

@@ -120,15 +120,8 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
         MissingDependencyError
             The library of `output` is not installed.
         """
-        X = self._fitted_table(X)
-        return self.model_.predict(
-            X,
-            task=task,
-            base_margin=base_margin,
-            unknown_task=self._asked(unknown_task),
-            output=output,
-            sort_levels=sort_levels,
-        )
+        rows = {"task": task, "base_margin": base_margin}
+        return self._predict(X, unknown_task, **rows, output=output, sort_levels=sort_levels)
 
     def predict_interval(
         self,
