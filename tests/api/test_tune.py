@@ -61,6 +61,13 @@ def test_the_first_trial_is_what_fit_does_by_default(tune, fit):
     assert tune(n_trials=1).best_score == mean_score(fit())
 
 
+@pytest.mark.parametrize(
+    ("name", "highest"), [("reg_lambda", 9.0), ("max_delta_step", 0.1), ("colsample_bynode", 1.0)]
+)
+def test_the_first_trial_has_the_default_of_a_parameter_in_the_space(tune, fit, name, highest):
+    assert tune(n_trials=1, space={name: (0.0, highest)}).best_score == mean_score(fit())
+
+
 def test_the_first_trial_keeps_what_all_trials_have(tune, fit):
     params = {"eta": 0.2, "max_depth": 3}
     found = tune(n_trials=1, params=params)
