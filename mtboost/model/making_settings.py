@@ -21,7 +21,7 @@ from mtboost.base.checks import (
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics.built_in import check_outputs
 from mtboost.metrics.metric import Metric
 from mtboost.metrics.scorers import metric_or_scorer
@@ -271,6 +271,7 @@ def tree_options(
         n_descriptors,
         symmetric,
         random_strength=0.0 if strength is None else strength,
+        unseen_to_larger=_sends_unseen_to_larger(problem.library, arguments, library_only),
     )
     if problem.data.tasks.n_tasks == 1:
         options = replace(options, task_splits=None, n_descriptors=None)
@@ -278,6 +279,21 @@ def tree_options(
         options.check_library_grown(library_only)
         fixed |= {"task_splits", "symmetric_trees", "random_strength"}
     return options, fixed
+
+
+def _sends_unseen_to_larger(
+    library: Backend, arguments: Arguments, library_only: str | None
+) -> bool:
+    if arguments.unseen_to_larger is None:
+        return arguments.is_auto and library_only is None and library.has_unseen_to_larger
+    is_wanted = check_switch("unseen_to_larger", arguments.unseen_to_larger)
+    if is_wanted and not library.has_unseen_to_larger:
+        raise UnsupportedError(
+            f"unseen_to_larger=True is for trees of XGBoost, found backend={library.name!r}: its "
+            "own rules say where missing values and unknown categories go. Leave it out, or use "
+            "backend='xgboost'."
+        )
+    return is_wanted
 
 
 def specific_parameters(

@@ -103,6 +103,8 @@ class Backend(LibraryParameters):
     adds_sums: ClassVar[bool]
     #: Fewest rounds that a task without base margins uses: LightGBM's start score is in the first.
     fewest_rounds: ClassVar[int]
+    #: Whether trees can be grown with ``TreeOptions.unseen_to_larger``.
+    has_unseen_to_larger: ClassVar[bool]
     #: Its callbacks: ``TaskQuitting``, and one that lets tasks quit after given rounds.
     task_quitting: ClassVar[type[TaskWatch]]
     quit_at: ClassVar[type[BaseQuitAt]]
@@ -166,10 +168,15 @@ class Backend(LibraryParameters):
             params = {**params, **self.one_thread}
         if options is None:
             options = TreeOptions()
-        if options.symmetric_trees or not is_small:
+        if self._needs_core(params, options) or not is_small:
             one_task = TaskSet.from_labels(None, n_rows)
             callbacks = [self._task_split(one_task, options.of_one_task(), table), *callbacks]
         return self._train(params, matrix, n_rounds, objective, valid, callbacks)
+
+    @staticmethod
+    def _needs_core(params: Params, options: TreeOptions) -> bool:
+        """Whether trees of one task with these options are grown by the core."""
+        return options.symmetric_trees
 
     @staticmethod
     def has_other_machines() -> bool:

@@ -123,7 +123,8 @@ bool are_sums_exact(std::span<const GradientPair> gradients) noexcept {
          is_exact([](const GradientPair& pair) { return pair.hessian; });
 }
 
-SortedGrowth::SortedGrowth(const XgboostParams& params) : params_(params), arithmetic_(params_) {}
+SortedGrowth::SortedGrowth(const XgboostParams& params, bool sends_unseen_to_heavier)
+    : params_(params), sends_unseen_to_heavier_(sends_unseen_to_heavier), arithmetic_(params_) {}
 
 void SortedGrowth::grow(const SortedFeatures& columns, const MatrixView<float>& cells,
                         std::span<const GradientPair> pairs) {
@@ -150,9 +151,11 @@ void SortedGrowth::grow(const SortedFeatures& columns, const MatrixView<float>& 
     std::vector<Open> next;
     if (next_order_.size() < order_.size()) next_order_.resize(order_.size());
     for (Open& open : level) find_split(columns, open);
-    for (const Open& open : level) {
-      const BestSplit& split = open.split;
+    for (Open& open : level) {
+      BestSplit& split = open.split;
       if (split.gain == 0.0f || split.left.hessian == 0.0 || split.right.hessian == 0.0) continue;
+      if (sends_unseen_to_heavier_ && !split.has_missing)
+        split.default_left = split.left.hessian >= split.right.hessian;
       const NodeSums left = node_sums(split.left), right = node_sums(split.right);
       const node_t first = add_node(open.node, left);
       add_node(open.node, right);
@@ -230,8 +233,9 @@ void SortedGrowth::scan(std::span<const std::uint16_t> rows, std::span<const std
     n_steps += next != bin ? 1 : 0;
     bin = next;
   }
-  take_best(true, n_steps, feature, open);
-  if (GradientSums{gradient, hessian} == open.sums.sums) return;
+  const bool has_missing = !(GradientSums{gradient, hessian} == open.sums.sums);
+  take_best(true, has_missing, n_steps, feature, open);
+  if (!has_missing) return;
   gradient = hessian = 0.0;
   n_steps = 0;
   for (std::size_t place = n_present; place > 0; --place) {
@@ -243,10 +247,10 @@ void SortedGrowth::scan(std::span<const std::uint16_t> rows, std::span<const std
     step_bins_[n_steps] = bins[row];
     n_steps += place == 1 || bins[rows[place - 2]] != bins[row] ? 1 : 0;
   }
-  take_best(false, n_steps, feature, open);
+  take_best(false, has_missing, n_steps, feature, open);
 }
 
-void SortedGrowth::take_best(bool are_left, std::size_t n_steps, feature_t feature, Open& open) {
+void SortedGrowth::take_best(bool are_left, bool has_missing, std::size_t n_steps, feature_t feature, Open& open) {
   find_gains(arithmetic_, std::span(near_gradients_).first(n_steps), std::span(near_hessians_).first(n_steps), are_left,
              open.sums, std::span(gains_).first(n_steps));
   BestSplit& best = open.split;
@@ -264,6 +268,7 @@ void SortedGrowth::take_best(bool are_left, std::size_t n_steps, feature_t featu
   best.feature = feature;
   best.position = step_bins_[found];
   best.default_left = !are_left;
+  best.has_missing = has_missing;
   best.left = are_left ? near : far;
   best.right = are_left ? far : near;
 }

@@ -68,7 +68,8 @@ bool are_sums_exact(std::span<const GradientPair> gradients) noexcept;
 // Keeps its buffers from tree to tree, of one model or several.
 class SortedGrowth {
  public:
-  explicit SortedGrowth(const XgboostParams& params);
+  // sends_unseen_to_heavier: as in TreeGrower.
+  explicit SortedGrowth(const XgboostParams& params, bool sends_unseen_to_heavier = false);
 
   void grow(const SortedFeatures& columns, const MatrixView<float>& cells, std::span<const GradientPair> gradients);
 
@@ -82,6 +83,7 @@ class SortedGrowth {
     feature_t feature = 0;
     std::uint32_t position = 0;  // bins on the left
     bool default_left = false;
+    bool has_missing = false;
     GradientSums left, right;
   };
   // A node to be split, and its places in the order of each feature.
@@ -96,11 +98,12 @@ class SortedGrowth {
   NodeSums node_sums(const GradientSums& sums) const noexcept;
   void find_split(const SortedFeatures& columns, Open& open);
   void scan(std::span<const std::uint16_t> rows, std::span<const std::uint16_t> bins, feature_t feature, Open& open);
-  void take_best(bool are_left, std::size_t n_steps, feature_t feature, Open& open);
+  void take_best(bool are_left, bool has_missing, std::size_t n_steps, feature_t feature, Open& open);
   std::uint32_t mark_sides(const SortedFeatures& columns, const Open& open);
   void divide(const SortedFeatures& columns, const Open& open, std::uint32_t n_left);
 
   const XgboostParams params_;
+  bool sends_unseen_to_heavier_;
   XgboostArithmetic arithmetic_;
   std::vector<double> g_, h_;  // of each row
   std::vector<std::uint16_t> order_, next_order_;

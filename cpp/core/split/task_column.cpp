@@ -2,17 +2,14 @@
 #include "split/task_column.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 #include <utility>
 
 #include "base/require.hpp"
+#include "split/unseen_values.hpp"
 
 namespace mtboost {
 namespace {
-
-// What subtracting a sibling's sums leaves of a task that has no rows is less than this part of all sums.
-constexpr double kRounding = 1e-9;
 
 // In units of σ².
 double gain_by_chance(std::size_t n_tasks) noexcept {
@@ -36,34 +33,19 @@ Split TaskColumnScan::best_split(feature_t feature, std::span<const GradientSums
   last_ = &scan;
   Split split = scan.best_split(feature, bins, node);
   if (feature != column_ || !split.is_found()) return split;
-  const auto n_present = find_present(bins);
+  const auto has_rows = sorted_with_rows(bins);
+  const auto n_tasks = static_cast<std::size_t>(std::ranges::count(has_rows, 1));
   // Rounded to float, as every S is: digits below are noise of the sums and may not overrule the tie rules.
-  split.score = static_cast<float>(split.gain - price_ * gain_by_chance(n_present));
+  split.score = static_cast<float>(split.gain - price_ * gain_by_chance(n_tasks));
   if (split.score <= 0.0) return {};
-  if (!lists_left_) send_absent_to_heavier_side(split);
+  if (!lists_left_) send_unseen_to_heavier_side(has_rows, false, split);
   return split;
 }
 
-// Tasks among those that the scan has sorted: LightGBM leaves small ones where missing values go.
-std::size_t TaskColumnScan::find_present(std::span<const GradientSums> bins) {
-  double gradient = 0.0, hessian = 0.0;
-  for (const bin_t bin : of_tasks_->category_order()) {
-    gradient += std::abs(bins[bin].gradient);
-    hessian += std::abs(bins[bin].hessian);
-  }
-  is_present_.assign(bins.size(), 0);
-  for (const bin_t bin : of_tasks_->category_order())
-    is_present_[bin] = std::abs(bins[bin].gradient) > kRounding * gradient || bins[bin].hessian > kRounding * hessian;
-  return static_cast<std::size_t>(std::ranges::count(is_present_, 1));
-}
-
-// Its mean is nearer to the node's, which is the best guess for a task of which nothing is known here. Listed go right.
-void TaskColumnScan::send_absent_to_heavier_side(Split& split) const {
-  split.rule.default_left = split.left.hessian >= split.right.hessian;
-  std::erase_if(split.listed_bins, [&](bin_t bin) { return is_present_[bin] == 0; });
-  if (split.rule.default_left) return;
-  for (const bin_t bin : of_tasks_->category_order())
-    if (is_present_[bin] == 0) split.listed_bins.push_back(bin);
+std::vector<std::uint8_t> TaskColumnScan::sorted_with_rows(std::span<const GradientSums> bins) const {
+  std::vector<GradientSums> sorted(bins.size());
+  for (const bin_t bin : of_tasks_->category_order()) sorted[bin] = bins[bin];
+  return bins_with_rows(sorted);
 }
 
 void TaskColumnScan::list_candidates(feature_t, std::span<const GradientSums>, const NodeSums&,

@@ -44,16 +44,14 @@ class TaskColumnScan final : public FeatureScan {
   const FreeGain& free_gain() const noexcept override { return of_others_->free_gain(); }
 
  private:
-  // Number of tasks; which they are is kept.
-  std::size_t find_present(std::span<const GradientSums> bins);
-  void send_absent_to_heavier_side(Split& split /* IN-OUT */) const;
+  // Of each task whether it has rows, if the scan has sorted it: LightGBM leaves small ones where missing values go.
+  std::vector<std::uint8_t> sorted_with_rows(std::span<const GradientSums> bins) const;
 
   feature_t column_;
   double price_;
   bool lists_left_;
   std::unique_ptr<FeatureScan> of_tasks_, of_others_;
-  const FeatureScan* last_;               // that scanned
-  std::vector<std::uint8_t> is_present_;  // by bin of the task column, of the node scanned last
+  const FeatureScan* last_;  // that scanned
 };
 
 }  // namespace mtboost
