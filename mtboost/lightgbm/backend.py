@@ -57,6 +57,9 @@ _OF_SAMPLING = {
 }
 #: Its default of ``min_data_in_leaf``.
 _MIN_ROWS_PER_LEAF = 20
+#: Splits of categories, where leaves may have fewer rows: by default each side has a penalty of 10
+#: rows, and 100 rows or more.
+_FEW_ROWS_PER_CATEGORY = {"min_data_per_group": 5, "cat_smooth": 1.0, "cat_l2": 1.0}
 # Parameters with a value for each column, and what leaves a column alone.
 _LISTS = {"monotone_constraints": 0, "feature_contri": 1.0}
 
@@ -191,7 +194,7 @@ class LightgbmBackend(Backend):
         are_filtered = params.get("feature_pre_filter") is not False  # columns, by the default
         if is_given or are_filtered or n_rows == _MIN_ROWS_PER_LEAF:
             return None
-        return {**params, "min_data_in_leaf": n_rows}
+        return {**_FEW_ROWS_PER_CATEGORY, **params, "min_data_in_leaf": n_rows}
 
     def with_sampling(self, params: Params, part: float) -> dict[str, Any]:
         if _OF_SAMPLING & params.keys():

@@ -38,7 +38,8 @@ Split TaskColumnScan::best_split(feature_t feature, std::span<const GradientSums
   // Rounded to float, as every S is: digits below are noise of the sums and may not overrule the tie rules.
   split.score = static_cast<float>(split.gain - price_ * gain_by_chance(n_tasks));
   if (split.score <= 0.0) return {};
-  if (!lists_left_) send_unseen_to_heavier_side(has_rows, false, split);
+  const auto n_bins = of_tasks_->category_order().size();  // the slot after them is that of missing values
+  if (!lists_left_) send_unseen_to_heavier_side(std::span(has_rows).first(n_bins), false, split);
   return split;
 }
 
