@@ -199,9 +199,22 @@ def other_metrics(
     params: Mapping[str, Any],
 ) -> tuple[Metric, ...]:
     """Return all of several metrics but the last one, by which nothing is decided."""
-    if isinstance(objective, Mapping) or not isinstance(eval_metric, list | tuple):
+    if not isinstance(eval_metric, list | tuple):
         return ()
+    if isinstance(objective, Mapping):
+        objective = _objective_of_all(objective)
     return tuple(metric_of(backend, objective, own, params) for own in eval_metric[:-1])
+
+
+def _objective_of_all(objective: Mapping[TaskName, str]) -> str:
+    """Return the objective that each task has; ParameterError if they differ."""
+    first, *others = set(objective.values())
+    if others:
+        raise ParameterError(
+            "eval_metric has several metrics, and the tasks have different objectives: give one "
+            "metric, or a mapping with one for each task."
+        )
+    return first
 
 
 def make_objectives(
@@ -216,9 +229,13 @@ def make_objectives(
     Raises
     ------
     ParameterError
-        There are several metrics for one objective, or a metric does not go with the objective.
+        There are several metrics for different objectives, or a metric does not go with the
+        objective.
     """
     if isinstance(objective, Mapping):
+        if isinstance(eval_metric, list | tuple):
+            metric = metric_of(backend, _objective_of_all(objective), eval_metric, params)
+            return ObjectiveByTask(backend, objective, dict.fromkeys(tasks, metric))
         metrics = metrics_by_task(eval_metric, objective, tasks, backend, params)
         return ObjectiveByTask(backend, objective, metrics)
     metric = metric_of(backend, objective, eval_metric, params)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,10 +62,7 @@ def with_own_units(problem: Problem, arguments: Arguments) -> Problem:
         and arguments.objective is None
         and arguments.base_margin is None
         and arguments.task_splits != "descriptors"
-        and not arguments.baselines
-        and not isinstance(arguments.eval_metric, list | tuple)
-        and isinstance(arguments.validation, str)
-        and arguments.validation in _KEEPING_TASKS
+        and _keeps_tasks(arguments.validation)
         and data.tasks.n_levels == 1
     )
     if (
@@ -76,14 +74,25 @@ def with_own_units(problem: Problem, arguments: Arguments) -> Problem:
     return replace(problem, objective=dict.fromkeys(data.tasks, squared_error))
 
 
+def _keeps_tasks(validation: Any) -> bool:
+    """Return whether each task keeps rows to train on, which is known of some splitters only."""
+    if isinstance(validation, str):
+        return validation in _KEEPING_TASKS
+    if not hasattr(validation, "get_metadata_routing"):
+        return False  # rows that the user holds out
+    uses_groups = "groups" in validation.get_metadata_routing().split.requests
+    return not uses_groups and getattr(validation, "shuffle", True)
+
+
 def warn_of_units(settings: Settings, data: Dataset) -> None:
     """Warn where the units of tasks differ much, and all have one squared error."""
     name = settings.backend.squared_error
     if settings.objectives.names == name and units_differ(data, settings.backend, _WARNED_SPREAD):
         warn_user(
             "The labels of some tasks vary much less than those of others, and hardly count in one "
-            f"squared error of all. Give each task its own, objective={{task: {name!r}, ...}}, or "
-            "divide the labels of each by their standard deviation."
+            "squared error of all. Divide the labels of each by their standard deviation, or leave "
+            "out what keeps one for all (docs/mixed_tasks.md lists it, such as objective, "
+            f"n_ensemble and validation='tasks'). fit() then has objective={{task: {name!r}, ...}}."
         )
 
 

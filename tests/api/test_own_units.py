@@ -3,9 +3,11 @@
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GroupKFold, KFold
 
 import mtboost
 from mtboost.base.dataset import Dataset
+from mtboost.errors import ParameterError
 from mtboost.model.libraries import get_backend
 from mtboost.model.own_units import OWN_SPREAD, ModelOfHalves, spread_of_units, units_differ
 from mtboost.model.stages import specific
@@ -54,7 +56,7 @@ def test_each_task_is_learned_in_its_own_unit(backend):
     assert model.objective == of_each_task(BACKENDS[backend])
     errors = standardised(model.predict(new_X, task=new_task), new_task) - new_y
     assert all(np.mean(errors[new_task == name] ** 2) < 0.5 for name in TASKS)
-    with pytest.warns(UserWarning, match="Give each task its own, objective={task: "):
+    with pytest.warns(UserWarning, match="Divide the labels of each by .*objective={task: "):
         one = mtboost.fit(X, in_units(y, task), objective=BACKENDS[backend], **options)
     assert one.objective == BACKENDS[backend]
     errors = standardised(one.predict(new_X, task=new_task), new_task) - new_y
@@ -195,9 +197,8 @@ def test_linear_effects_of_different_kinds_stay_in_refresh():
         {"strategy": "two-stage"},
         {"n_ensemble": 2},
         {"base_margin": np.zeros(N_ROWS)},
-        {"baselines": True},
-        {"eval_metric": ["mae", "rmse"]},
         {"validation": "tasks"},
+        {"validation": GroupKFold(3), "validation_fraction": "auto"},
         {"task_splits": "descriptors"},
     ],
 )
@@ -207,6 +208,31 @@ def test_what_compares_tasks_keeps_one_objective(options):
     options = {"num_boost_round": 5, **FAST, **options}
     model = mtboost.fit(X, in_units(y, task), task=task, **options)
     assert model.objective == "reg:squarederror"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"baselines": True},
+        {"eval_metric": ["mae", "rmse"]},
+        {"validation": KFold(2, shuffle=True, random_state=0), "validation_fraction": "auto"},
+    ],
+)
+def test_what_is_only_reported_or_held_out_changes_no_objective(options):
+    X, y, task = standard_rows()
+    options = {"num_boost_round": 5, **FAST, **options}
+    model = mtboost.fit(X, in_units(y, task), task=task, **options)
+    assert model.objective == of_each_task("reg:squarederror")
+    report = model.report()
+    assert report["final"].notna().all()
+    assert ("mae final" in report) == ("eval_metric" in options)
+
+
+def test_several_metrics_need_one_objective():
+    X, y, task = standard_rows()
+    objective = dict.fromkeys(TASKS, "reg:squarederror") | {TASKS[0]: "reg:gamma"}
+    with pytest.raises(ParameterError, match="the tasks have different objectives"):
+        mtboost.fit(X, np.exp(y), task=task, objective=objective, eval_metric=["mae", "rmse"])
 
 
 def test_tasks_of_one_unit_and_classes_keep_one_objective():
