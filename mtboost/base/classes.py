@@ -48,12 +48,13 @@ def class_names(y: Any) -> tuple[str, ...] | None:
 
 
 def class_numbers(y: Any, names: Sequence[str] | None, argument: str = "y") -> Any:
-    """Return labels with the places in `names` of those that are texts; numbers stay.
+    """Return the places of labels in `names`; without names the labels as they are.
 
     Raises
     ------
     DataError
-        A label is not among `names`.
+        A label is not among `names`, or labels are numbers. Which number a user has given to a
+        class is unknown: the order of `names` would often be the wrong one.
     """
     if names is None or y is None:
         return y
@@ -63,6 +64,7 @@ def class_numbers(y: Any, names: Sequence[str] | None, argument: str = "y") -> A
         }
     texts = _texts(y, argument)
     if texts is None:
+        _check_are_no_numbers(y, names, argument)
         return y
     known = np.asarray(names)
     places = np.searchsorted(known, texts).clip(max=len(known) - 1)
@@ -74,6 +76,21 @@ def class_numbers(y: Any, names: Sequence[str] | None, argument: str = "y") -> A
             f"training rows. Known: {listed(list(names), 'class')}."
         )
     return places.astype(np.float64)
+
+
+def _check_are_no_numbers(y: Any, names: Sequence[str], argument: str) -> None:
+    """Raise DataError if labels are numbers; other mistakes are found where labels are read."""
+    try:
+        labels = as_array(y)
+    except ValueError:
+        return
+    if labels.ndim == 0 or not labels.size:
+        return
+    found = shown(labels.reshape(-1)[0])
+    raise DataError(
+        f"{argument} is {found} at row 0, but the model's classes are "
+        f"{', '.join(map(repr, names))}: give texts, the name of the class of each row."
+    )
 
 
 def _check_are_names(names: Sequence[str], n_rows: int) -> None:

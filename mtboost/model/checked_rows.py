@@ -12,7 +12,7 @@ import numpy as np
 from mtboost.base.arrays import FloatArray
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import weights_or_ones
-from mtboost.base.tasks import TaskName
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics.metric import check_classes
@@ -44,20 +44,8 @@ def check_rows(
     for table in data.tables:
         backend.check_table(table)
     n_outputs = backend.n_outputs(settings)
-    labels = data.y = as_zero_one(objective, data.labels())
-    parts: list[tuple[str, FloatArray, str]] = []
-    if isinstance(objective, str):
-        parts = [(objective, labels, "")]
-    elif isinstance(objective, Mapping):
-        parts = [
-            (objective[task], labels[data.tasks.rows(task)], f"task {task!r}, rows of it counted: ")
-            for task in data.tasks
-        ]
-    for name, own_labels, of_task in parts:
-        try:
-            backend.check_labels(name, settings, own_labels)
-        except DataError as error:
-            raise DataError(f"{where}{of_task}{error}") from None
+    data.y = as_zero_one(objective, data.labels())
+    check_labels(backend, data.y, data.tasks, objective, settings, where)
     margins = data.base_margin
     n_found = 1 if margins is None or margins.ndim == 1 else margins.shape[1]
     if margins is not None and n_found != n_outputs:
@@ -65,6 +53,31 @@ def check_rows(
             f"{where}base_margin has {n_found} columns, but {settings['objective']} has "
             f"{n_outputs} margins a row."
         )
+
+
+def check_labels(
+    backend: Backend,
+    labels: FloatArray,
+    tasks: TaskSet,
+    objective: str | Mapping[TaskName, str] | Callable[..., Any],
+    settings: Mapping[str, Any],
+    where: str = "",
+) -> None:
+    """Demand labels in the domain of the objective, or of that of their task if it has one."""
+    parts: list[tuple[str, FloatArray, str]] = []
+    if isinstance(objective, str):
+        parts = [(objective, labels, "")]
+    elif isinstance(objective, Mapping):
+        parts = [
+            (objective[task], labels[tasks.rows(task)], f"task {task!r}, rows of it counted: ")
+            for task in tasks
+            if task in objective
+        ]
+    for name, own_labels, of_task in parts:
+        try:
+            backend.check_labels(name, settings, own_labels)
+        except DataError as error:
+            raise DataError(f"{where}{of_task}{error}") from None
 
 
 def check_metrics(eval_metric: Any, data: Dataset) -> None:

@@ -23,6 +23,7 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics.metric import Metric, check_classes
 from mtboost.metrics.scorers import is_known, metric_or_scorer
+from mtboost.model.checked_rows import check_labels
 from mtboost.model.estimates import (
     AnyMetric,
     Rows,
@@ -36,7 +37,7 @@ from mtboost.model.estimates import (
 from mtboost.model.intervals import predict_interval
 from mtboost.model.libraries import get_backend
 from mtboost.model.named_objectives import check_fits
-from mtboost.model.new_rows import NewRows, one_label_a_row
+from mtboost.model.new_rows import NewRows, one_label_a_row, with_outputs
 from mtboost.model.predictions import FittedTasks, UnknownTask
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins
@@ -96,6 +97,7 @@ def evaluate(
     given = one_label_a_row(model, X, y, task, weight, base_margin)
     X, task, base_margin = given.X, given.task, given.base_margin
     rows = _read_rows(model, given)
+    check_labels(model._library, rows.y, rows.tasks, model.objective, with_outputs(model))
     if qid is not None:
         rows = replace(rows, queries=_read_queries(qid, rows))
     elif has_hazards(model.objective):

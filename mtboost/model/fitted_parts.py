@@ -321,3 +321,7 @@ class FittedParts:
     def _encode(self, y: Any) -> Any:
         """Labels with the numbers of classes that have names."""
         return class_numbers(y, self.classes)
+
+    def _decode(self, y: Any) -> Any:
+        """Labels as the user gives them, of those of :meth:`_encode`."""
+        return y if self.classes is None else np.array(self.classes)[np.asarray(y, np.intp)]

@@ -105,8 +105,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         Scores of held-out rows, by which :meth:`predict_interval` works. Empty without
         ``fit(intervals=True)`` or :meth:`conformalize`.
     classes : tuple of str, or None
-        Names of the classes 0, 1, ..., if labels were texts; methods that need labels accept
-        either. None for numbers.
+        Names of the classes, ascending, if labels were texts; methods that need labels take texts
+        then. None for numbers.
     """
 
     # ---- changes ----------------------------------------------------------------------------
@@ -408,7 +408,11 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         """
         check_takes_new_rows(self.objective, "update()")
         rows = rows_by_task(self, X, y, task, weight, base_margin)
-        new = {name: own for name, own in rows.items() if name not in self.quit_round}
+        new = {
+            name: (table, self._decode(labels), *own)
+            for name, (table, labels, *own) in rows.items()
+            if name not in self.quit_round
+        }
         known = {name: own for name, own in rows.items() if name in self.quit_round}
         if eval_set is not None and not known:
             raise DataError(

@@ -172,6 +172,12 @@ def with_kept_parameters(model: FittedTasks, params: Mapping[str, Any]) -> dict[
     return own
 
 
+def with_outputs(model: FittedTasks) -> dict[str, Any]:
+    """Return the parameters of the common model, with the number of its classes."""
+    n_outputs = {"num_class": model._stage.n_outputs} if is_multiclass(model.objective) else {}
+    return {**model.params, **n_outputs}
+
+
 def with_levels(model: FittedTasks, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters of new trees, with the levels of the model's quantiles, if it has any.
 

@@ -20,7 +20,7 @@ from mtboost.base.threads import default_n_threads, openmp_threads
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.model.checked_rows import check_rows, check_takes_new_rows
-from mtboost.model.new_rows import as_dataset, check_known, rows_by_task
+from mtboost.model.new_rows import as_dataset, check_known, rows_by_task, with_outputs
 from mtboost.model.predictions import FittedTasks
 from mtboost.model.refreshed_effects import refreshed_effects
 from mtboost.model.sharing.towards_constant import factor_of_new_values
@@ -72,8 +72,7 @@ def refreshed_parts(
             "parameters of training, so that its leaves cannot be estimated again: fit it again."
         )
     _check_constraints(model)
-    outputs = {"num_class": model._stage.n_outputs} if model._stage.n_outputs > 1 else {}
-    check_rows(model._library, data, model.objective, {**model.params, **outputs})
+    check_rows(model._library, data, model.objective, with_outputs(model))
     if np.isinf(shrink):
         return {}
     if not any(model.quit_round.values()) and model.common_trees.n_rounds:

@@ -30,6 +30,27 @@ def model():
     return mtboost.fit(X, y, task=task, **OPTIONS)
 
 
+@pytest.mark.parametrize(
+    ("objective", "label", "message"),
+    [
+        ("multi:softprob", 3, "classes, 0 to 2, but 1 label is not: row 7 .value 3"),
+        ("multi:softprob", -1, "classes, 0 to 2, but"),
+        ("multi:softprob", 0.5, "classes, 0 to 2, but"),
+        ("count:poisson", -1, "0 or positive"),
+        ("by task", -1, "task 'b', rows of it counted: count:poisson"),
+    ],
+)
+def test_labels_outside_the_domain_of_the_objective_are_refused(objective, label, message):
+    X, _, task = table()
+    y = np.arange(300) % 9 // 3
+    by_task = {"a": "reg:squarederror", "b": "count:poisson", "c": "reg:squarederror"}
+    objective = by_task if objective == "by task" else objective
+    model = mtboost.fit(X, y, task=task, objective=objective, **OPTIONS)
+    model.evaluate(X, y, task=task)
+    with pytest.raises(DataError, match=message):
+        model.evaluate(X, np.where(np.arange(300) == 7, label, y), task=task)
+
+
 def ranked(seed=0, n_rows=60, weighted=False):
     """Labels, two predictions with ties, and weights."""
     rng = np.random.default_rng(seed)

@@ -81,6 +81,36 @@ def test_later_labels_have_names_too(library):
         of_texts.evaluate(X, np.where(np.arange(240) == 3, "maybe", texts), task=task)
 
 
+def test_numbers_are_refused_where_classes_have_names():
+    """1 may mean either class to the user: by the order of names it is often the wrong one."""
+    X, numbers, _, task = rows(2)
+    model = mtboost.fit(X, np.where(numbers, "fraud", "no"), task=task, num_boost_round=3)
+    calls = [
+        lambda y: model.evaluate(X, y, task=task),
+        lambda y: model.update(X, y, task=task),
+        lambda y: model.refresh(X, y, task=task),
+        lambda y: model.add_task("new", X, y),
+        lambda y: mtboost.plotting.plot_calibration(model, X, y, task=task),
+    ]
+    for call in calls:
+        for y in (numbers, numbers == 1):
+            with pytest.raises(DataError, match="classes are 'fraud', 'no': give texts, the name"):
+                call(y)
+    with pytest.raises(DataError, match="^eval_set: y is 0 at row 0, but .* 'fraud', 'no'"):
+        model.add_task("new", X, np.where(numbers, "fraud", "no"), eval_set=(X, numbers * 0))
+
+
+def test_rows_of_new_tasks_in_an_update_have_names():
+    X, _, texts, task = rows(3)
+    known = task != "w"
+    own = {"task": task[known], "strategy": "two-stage", "num_boost_round": 5}
+    model = mtboost.fit(X[known], texts[known], **own)
+    by_update = model.update(X[~known], texts[~known], task=task[~known])
+    model.add_task("w", X[~known], texts[~known])
+    assert by_update.classes == model.classes
+    np.testing.assert_array_equal(*(m.predict({"w": X})["w"] for m in (by_update, model)))
+
+
 def test_auto_and_tasks_that_lack_a_class():
     X, _, texts, task = rows(3)
     tables = {name: X[task == name] for name in ("u", "v", "w")}
