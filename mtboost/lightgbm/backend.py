@@ -36,6 +36,7 @@ from mtboost.trees.document import Document
 from mtboost.trees.feature_weights import FeaturePrior
 from mtboost.trees.library_parameters import Params, read_number
 from mtboost.trees.losses import has_log_link, main_name, make_lightgbm_loss
+from mtboost.trees.signs import check_columns, read_signs
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.task_quitting import rounds_of_rows
 from mtboost.trees.tree_options import TreeOptions
@@ -140,6 +141,9 @@ class LightgbmBackend(Backend):
                     f"{argument} has {name} by name, but LightGBM knows columns by position only: "
                     "give a list with a value for each."
                 )
+        if checked.get("monotone_constraints") is not None:
+            signs = read_signs(checked["monotone_constraints"], argument)
+            checked["monotone_constraints"] = signs
         if "interaction_constraints" in checked:
             groups = _groups(checked["interaction_constraints"], argument)
             checked["interaction_constraints"] = groups
@@ -157,6 +161,9 @@ class LightgbmBackend(Backend):
         return {**own, **params}
 
     def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
+        signs = params.get("monotone_constraints")
+        if not isinstance(signs, str):  # of early files
+            check_columns(signs, table, argument, may_be_short=False)
         _lists(params, table.n_features, 0, argument)
         library.check_values(params, table, argument, is_ours=is_ours)
 
@@ -454,7 +461,7 @@ def _lists(
     found: dict[str, Any] = {}
     for name in _LISTS.keys() & params.keys():
         given = params[name]
-        values = given.split(",") if isinstance(given, str) else list(given or ())
+        values = given.strip("()[] ").split(",") if isinstance(given, str) else list(given or ())
         if values and len(values) != n_columns:  # LightGBM may end the process
             raise ParameterError(
                 f"{argument}: {name} must have a value for each of {n_columns} columns, found "

@@ -40,6 +40,7 @@ from mtboost.trees.feature_weights import (
 from mtboost.trees.library_parameters import Params, read_number
 from mtboost.trees.losses import has_identity_link, is_quantile, make_loss
 from mtboost.trees.refreshed_leaves import LeafRule
+from mtboost.trees.signs import check_columns, read_signs
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble, library, matrices
@@ -135,8 +136,10 @@ class XgboostBackend(Backend):
         return library.known_parameters(), library.ALIASES
 
     def _in_own_form(self, params: dict[str, Any], argument: str) -> dict[str, Any]:
-        if isinstance(params.get("monotone_constraints"), list):  # XGBoost knows tuples only
-            params["monotone_constraints"] = tuple(params["monotone_constraints"])
+        if params.get("monotone_constraints") is not None:
+            signs = read_signs(params["monotone_constraints"], argument)
+            # XGBoost knows tuples only.
+            params["monotone_constraints"] = signs if isinstance(signs, dict) else tuple(signs)
         if "quantile_alpha" in params:
             params["quantile_alpha"] = read_levels(params["quantile_alpha"], argument)
         return params
@@ -150,6 +153,9 @@ class XgboostBackend(Backend):
                 f"{argument} lacks 'quantile_alpha', which objective='reg:quantileerror' needs: "
                 "give a level, as in {'quantile_alpha': 0.9}, or several, as in [0.1, 0.5, 0.9]."
             )
+        signs = params.get("monotone_constraints")
+        if not isinstance(signs, str):  # of early files
+            check_columns(signs, table, argument, may_be_short=True)
         levels = self.levels(params)
         if library.version() >= (3, 4) and list(levels) != sorted(levels):
             raise ParameterError(

@@ -456,6 +456,43 @@ def test_fractions_that_are_nan_are_refused_in_train_and_in_stock_training(fract
         xgboost.train(params, xgboost.DMatrix(X, Y), 2, callbacks=[TaskSplit(TASK)])
 
 
+@pytest.mark.parametrize("argument", ["params", "specific_params"])
+@pytest.mark.parametrize("signs", ["(1, 0, 2)", "(1", "(1,0,0", "[1,0],0", [2, 0, 0], ["up"], 1.5])
+def test_other_signs_than_1_and_0_are_refused(library, signs, argument):
+    message = f"{argument}: monotone_constraints must have 1 .rises., -1 .falls. or 0 for each "
+    changes = {argument: {"monotone_constraints": signs}}
+    assert_refused(library, changes, ParameterError, message)
+
+
+def test_signs_of_other_columns_are_refused(library):
+    too_many = {"params": {"monotone_constraints": [1, 0, 0, 0]}}
+    message = "params: monotone_constraints must have a value for each of 3 columns, found 4"
+    assert_refused(library, too_many, ParameterError, message)
+
+
+def test_signs_of_names_that_the_common_model_lacks_are_refused():
+    tables = {"a": FRAME, "b": FRAME.drop(columns="r")}
+    names = "names? column '{}', which the common model .* of columns 'p', 'q'.* alone"
+    for name in ("pp", "task", "r"):
+        with pytest.raises(ParameterError, match=names.format(name)):
+            mtboost.fit(
+                tables,
+                {"a": Y, "b": Y},
+                strategy="two-stage",
+                params={"monotone_constraints": {name: 1}},
+            )
+    with pytest.raises(ParameterError, match="the columns of X have no names: give a list"):
+        fit(LIBRARIES["xgboost"], params={"monotone_constraints": {"p": 1}})
+
+
+@pytest.mark.parametrize("text", ["(1,0,-1)", "1,0,-1", "[1, 0, -1]"])
+def test_signs_may_be_a_text(library, text):
+    found, expected = (
+        fit(library, params={"monotone_constraints": signs}) for signs in (text, [1, 0, -1])
+    )
+    np.testing.assert_array_equal(*(m.predict(X, task=TASK) for m in (found, expected)))
+
+
 @pytest.mark.parametrize("column", [3, 10**9, 2**32])
 def test_interactions_of_columns_that_do_not_exist_are_refused(library, column):
     groups = f"[[0, {column}]]"
