@@ -39,6 +39,7 @@ def as_table(
     task_column: TaskColumn | list[str] | None = None,
     argument: str = "X",
     used: Collection[str] | None = None,
+    may_lack_rows: bool = False,
 ) -> Table:
     """Check a table and wrap it, without copying or converting it.
 
@@ -58,6 +59,8 @@ def as_table(
         What messages call the table.
     used : collection of str, optional
         Names of the columns that will be selected: others may hold anything. By default all.
+    may_lack_rows : bool
+        Whether a table without rows is accepted, as it is to predict.
 
     Returns
     -------
@@ -74,7 +77,7 @@ def as_table(
     """
     native, library = _recognise(X, argument, may_hold_objects=task_column is not None)
     for length, what in zip(native.shape, ("rows", "columns"), strict=True):
-        if length == 0:
+        if length == 0 and not (may_lack_rows and what == "rows"):
             raise DataError(f"{argument} has no {what}: its shape is {tuple(native.shape)}.")
     names = _checked_names(feature_names, _own_names(native, library), native.shape[1], argument)
     table = Table(native, library, names)

@@ -100,15 +100,17 @@ def split_task_column(
     *,
     feature_names: Sequence[str] | None = None,
     used: Collection[str] | None = None,
+    may_lack_rows: bool = False,
 ) -> tuple[Table, Any]:
     """Features and task labels of `X`; columns that `task` may name are taken out.
 
-    :func:`as_table` explains `used`.
+    :func:`as_table` explains `used` and `may_lack_rows`.
     """
     column = task_column_of(X, task, feature_names)
+    options: Any = {"feature_names": feature_names, "used": used, "may_lack_rows": may_lack_rows}
     if column is None:
-        return as_table(X, feature_names=feature_names, used=used), task
-    return take_task_column(X, column, feature_names=feature_names, used=used)
+        return as_table(X, **options), task
+    return take_task_column(X, column, **options)
 
 
 def take_task_column(
@@ -117,9 +119,16 @@ def take_task_column(
     *,
     feature_names: Sequence[str] | None = None,
     used: Collection[str] | None = None,
+    may_lack_rows: bool = False,
 ) -> tuple[Table, Any]:
     """Features and task labels of `X`, which holds the tasks in a column, or in several."""
-    table = as_table(X, feature_names=feature_names, task_column=column, used=used)
+    table = as_table(
+        X,
+        feature_names=feature_names,
+        task_column=column,
+        used=used,
+        may_lack_rows=may_lack_rows,
+    )
     return table.drop(*columns_of(column)), table.task_labels(column)
 
 

@@ -191,13 +191,13 @@ class ExplainedTasks(FittedTasks):
         if is_mapping(X):
             found = {}
             for name, native in X.items():
-                table = as_table(native, argument=f"X[{name!r}]", used=self._used_columns)
+                table = self._table_of_task(native, name)
                 if unknown_task == "error":
                     self._check_task(name)
                 part = self._task_contributions(table, nearest(name, self._names))
                 found[name] = self._contributions_as(output, part, table, name)
             return found
-        table, labels = self._split(X, task)
+        table, labels = self._split(X, task, may_lack_rows=True)
         may_lack = unknown_task == "common"
         of_labels = self._codes_of_labels(table, labels, may_lack=may_lack)
         codes = of_labels
@@ -216,10 +216,18 @@ class ExplainedTasks(FittedTasks):
             parts = [self._row_contributions(table, codes) for codes in of_labels.T]
             return np.stack(parts, axis=1)
         own = self._row_contributions(table, codes)
-        return self._contributions_as(output, own, table, self._name_of(codes[0]))
+        return self._contributions_as(output, own, table, self._task_of_columns(codes))
+
+    def _task_of_columns(self, codes: npt.NDArray[np.int32]) -> TaskName | None:
+        """Task whose columns rows of these codes have; without rows any, if all have the same."""
+        if len(codes):
+            return self._name_of(codes[0])
+        return self.tasks[0] if len(set(self.task_columns.values())) == 1 else None
 
     def _row_contributions(self, table: Table, codes: npt.NDArray[np.int32]) -> Margins:
         """Contributions in rows of several tasks, given the codes of their tasks."""
+        if not table.n_rows:
+            return self._task_contributions(table, self._task_of_columns(codes))
         parts, places = [], []
         for code in np.unique(codes):
             places.append(np.flatnonzero(codes == code))
@@ -244,6 +252,9 @@ class ExplainedTasks(FittedTasks):
     def _task_contributions(self, table: Table, task: TaskName | None) -> Margins:
         """Contributions in rows of a task, or of an unknown one: None, or the name of its group."""
         own = self._columns_of(task).align(table)
+        if not table.n_rows:
+            shape = (*self._shape_of_margins(0), own.n_features + 1)
+            return np.empty(shape, self._library.margin_type)
         return self._library.contributions(self._document_of(task).load(), own)
 
     def _name_of(self, code: int) -> TaskName | None:

@@ -53,6 +53,7 @@ class FittedTasks(FittedParts):
         ----------
         X : table of shape (n_rows, n_features), or mapping of task name to table
             Columns as in training, by name if they have names; further columns are ignored.
+            Without rows there are no predictions, in an array of the usual shape.
         task : array-like of shape (n_rows,), or str or int, optional
             Task of each row, or the column of `X` that holds it; by default as in training.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
@@ -117,14 +118,14 @@ class FittedTasks(FittedParts):
                 check_task_keys("base_margin", base_margin, X)
             by_task = {
                 name: self._task_margins(
-                    as_table(table, argument=f"X[{name!r}]", used=self._used_columns),
+                    self._table_of_task(table, name),
                     name,
                     None if base_margin is None else base_margin[name],
                 )
                 for name, table in X.items()
             }
             return by_task, np.empty(0, np.int32)
-        table, labels = self._split(X, task)
+        table, labels = self._split(X, task, may_lack_rows=True)
         may_keep = unknown_task == "common" or bool(self.losses)
         of_labels = self._codes_of_labels(table, labels, may_lack=unknown_task == "common")
         if of_labels is not None:
@@ -179,6 +180,9 @@ class FittedTasks(FittedParts):
 
     def _row_margins(self, table: Table, codes: npt.NDArray[np.int32], base_margin: Any) -> Margins:
         """Return the margins of rows of several tasks, given the codes of their tasks."""
+        if not table.n_rows:
+            self._stage.columns.align(table)  # the columns must be there
+            return np.empty(self._shape_of_margins(0), self._library.margin_type)
         start = self._start(base_margin, table.n_rows)
         found = self._task_trees.margins(table, codes, start)
         if found is not None:
@@ -212,6 +216,7 @@ class FittedTasks(FittedParts):
         ----------
         X : table of shape (n_rows, n_features), or mapping of task name to table
             Columns as in training, by name if they have names; further columns are ignored.
+            Without rows there are no predictions, in an array of the usual shape.
         task : array-like of shape (n_rows,), or str or int, optional
             Task of each row, or the column of `X` that holds it; by default as in training.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
@@ -276,6 +281,7 @@ class FittedTasks(FittedParts):
         ----------
         X : table of shape (n_rows, n_features), or mapping of task name to table
             Columns as in training, by name if they have names; further columns are ignored.
+            Without rows there are no predictions, in an array of the usual shape.
         task : array-like of shape (n_rows,), or str or int, optional
             Task of each row, or the column of `X` that holds it; by default as in training.
         base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
@@ -313,7 +319,10 @@ class FittedTasks(FittedParts):
             self._check_are_classes(
                 margins if isinstance(margins, dict) else [self.tasks[c] for c in np.unique(codes)]
             )
-        found = self._by_objective(self._probabilities, margins, codes)
+        if self.losses and codes.ndim == 1 and not isinstance(margins, dict) and not len(margins):
+            found = np.empty((0, 2), margins.dtype)  # no row says which task is meant
+        else:
+            found = self._by_objective(self._probabilities, margins, codes)
         return predictions_as(output, found, X, self._names_of_columns(output, codes, found))
 
     def _names_of_columns(
@@ -338,15 +347,20 @@ class FittedTasks(FittedParts):
                 + (f": pass those of {listed(classes, 'task')} alone." if classes else ".")
             )
 
-    def _split(self, X: Any, task: Any) -> tuple[Table, Any]:
+    def _table_of_task(self, X: Any, task: TaskName) -> Table:
+        """Features of rows to predict, which a mapping has for a task; there may be none."""
+        return as_table(X, argument=f"X[{task!r}]", used=self._used_columns, may_lack_rows=True)
+
+    def _split(self, X: Any, task: Any, *, may_lack_rows: bool = False) -> tuple[Table, Any]:
         """Features and task labels of one table of all tasks."""
+        options: Any = {"used": self._used_columns, "may_lack_rows": may_lack_rows}
         try:
             own = self.task_column
             if own is not None and (task is None or as_task_column(task) == own):
                 # A table without names has its columns where that of training had them.
                 own = own if has_names(X) else self._task_position
-                return take_task_column(X, own, used=self._used_columns)
-            return split_task_column(X, task, used=self._used_columns)
+                return take_task_column(X, own, **options)
+            return split_task_column(X, task, **options)
         except DataError as error:
             if not is_column(task) or task not in self.quit_round:
                 raise
@@ -384,6 +398,8 @@ class FittedTasks(FittedParts):
             return found.reshape(*codes.shape, *found.shape[1:])
         if not self.losses:
             return response(margins, None)
+        if not len(margins):
+            return response(margins, self.tasks[0])
         kinds = [repr((loss.objective, loss.options)) for loss in self.losses.values()]
         kind_of_row = np.array([kinds.index(kind) for kind in kinds])[codes]
         parts = []
@@ -402,6 +418,10 @@ class FittedTasks(FittedParts):
         known = nearest(task, self._names)
         code = -1 if known is None else self._names.code(known)
         return self._row_margins(table, np.full(table.n_rows, code, np.int32), base_margin)
+
+    def _shape_of_margins(self, n_rows: int) -> tuple[int, ...]:
+        n_outputs = self._stage.n_outputs
+        return (n_rows,) if n_outputs == 1 else (n_rows, n_outputs)
 
     def _start(self, base_margin: Any, n_rows: int) -> npt.NDArray[np.floating] | None:
         if base_margin is None:

@@ -416,6 +416,8 @@ class XgboostBackend(Backend):
         n_features = no_rounds.num_features()
 
         def respond(margins: Margins) -> Margins:
+            if not len(margins):  # of a matrix without rows XGBoost predicts no columns
+                return respond(np.zeros((1, *margins.shape[1:]), margins.dtype))[:0]
             # XGBoost predicts in place from SciPy's matrices only, not from its arrays.
             rows = scipy.sparse.csr_matrix((len(margins), n_features), dtype=np.float32)
             with openmp_threads(1 if is_quick(len(margins), 1) else None):

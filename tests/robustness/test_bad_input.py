@@ -718,7 +718,6 @@ BAD_PREDICT = {
     "fewer columns": ("array", {"X": X[:, :2]}, "X has 2 columns.*trained on 3"),
     "missing column": ("frame", {"X": FRAME[["p", "q"]]}, "X lacks column 'r'"),
     "renamed column": ("frame", {"X": FRAME.rename(columns={"p": "pp"})}, "'p'.*Did you mean 'pp'"),
-    "no rows": ("array", {"X": X[:0], "task": TASK[:0]}, "X has no rows"),
     "too few margins": ("array", {"base_margin": np.zeros(3)}, r"margin has shape \(3,\)"),
     "too many margins": ("array", {"base_margin": np.zeros(N + 3)}, r"margin has shape \(203,\)"),
     "NaN margin": ("array", {"base_margin": planted(Y, 3, np.nan)}, "base_margin is nan at row 3"),
