@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checked_tables import as_table
-from mtboost.base.checks import check_choice, did_you_mean
+from mtboost.base.checks import check_choice, did_you_mean, listed
 from mtboost.base.queries import Queries, as_queries, check_queries
 from mtboost.base.sklearn_input import class_codes
 from mtboost.base.tables import TaskColumn
@@ -74,10 +74,11 @@ class TaskScorer:
         ------
         DataError
             The metric is one of two classes, and the labels are others; or it ranks, and `qid` is
-            missing.
+            missing; or neither the rows nor the estimator have the task of `only`.
         """
         table = as_table(X, task_column=self.task, used=())
         tasks = TaskSet.from_labels(table.task_labels(self.task), table.n_rows)
+        self._check_only(estimator, tasks)
         labels = np.asarray(y)
         metric = self.metric
         queries = None
@@ -102,6 +103,18 @@ class TaskScorer:
         if not scores.size:
             return math.nan
         return float(scores.min() if self.aggregate == "worst" else scores.mean())
+
+    def _check_only(self, estimator: Any, tasks: TaskSet) -> None:
+        """Raise DataError if the only task is none of the rows, nor of those of training."""
+        while hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        known = getattr(estimator, "tasks_", None)
+        if self.only is None or self.only in tasks or known is None or self.only in known:
+            return
+        raise DataError(
+            f"only={self.only!r} is not a task of the estimator, nor of the rows. Known: "
+            f"{listed(list(known), 'task')}.{did_you_mean(self.only, known)}"
+        )
 
     def _queries(self, qid: Any, tasks: TaskSet, sample_weight: Any) -> Queries:
         if qid is None:
@@ -185,7 +198,7 @@ def task_scorer(
         Score of the task with the worst one, or the mean in which every task counts the same,
         however many rows it has. Tasks whose score is undefined are left out.
     only : task name, optional
-        Score of this task alone.
+        Score of this task alone, NaN where the rows to score have none of it.
 
     Returns
     -------

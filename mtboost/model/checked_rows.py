@@ -204,7 +204,10 @@ def check_kind_of_rows(objective: object, data: Dataset) -> None:
 
 
 def check_are_times(objective: object, data: Dataset) -> None:
-    """Raise DataError where labels of hazards are whether an event came, and not when."""
+    """Raise DataError where labels of hazards are whether an event came, and not when.
+
+    Warn of events at time 0, which have no sign: -0.0, a row that was censored then, has one.
+    """
     if not has_hazards(objective):
         return
     outermost = [name[0] if isinstance(name, tuple) else name for name in data.tasks]
@@ -216,3 +219,12 @@ def check_are_times(objective: object, data: Dataset) -> None:
                 f"objective={objective!r} needs times: the time of an event, and minus the time "
                 "at which a row was censored, as np.where(event, time, -time) has them."
             )
+    labels = data.labels()
+    n_zeros = int(np.count_nonzero((labels == 0.0) & ~np.signbit(labels)))
+    if n_zeros:
+        warn_user(
+            f"y is 0 in {n_zeros} rows, which count as censored at time 0, as in XGBoost: "
+            f"objective={objective!r} knows an event by a time above 0. Give events at time 0 a "
+            "small time, such as half of the least other one, and leave out rows that were "
+            "censored then, of which nothing is known."
+        )

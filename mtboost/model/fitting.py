@@ -131,8 +131,10 @@ def fit(
         LightGBM), or a function ``(margins, DMatrix or Dataset) -> gradient, hessian``. By default
         logistic loss where labels are two texts, or all 0 or 1 (False or True) and both occur;
         softmax for more texts; else squared error, of each task in its own unit where the labels of
-        some vary much less than those of others (docs/mixed_tasks.md). ``objective`` of the model
-        and of its report names it. Integers of more values are numbers, such as counts, marks or
+        some vary much less than those of others (docs/mixed_tasks.md). It is found from the labels
+        of all tasks together: if one label of a row, or one table, has 0 and 1 and others have
+        numbers, all have squared error, with a warning. ``objective`` of the model and of its
+        report names it. Integers of more values are numbers, such as counts, marks or
         years: as class numbers 0, 1, 2, ... they need ``"multi:softprob"`` (LightGBM:
         ``"multiclass"``), or ``MultiTaskClassifier``. A mapping names one for each task: squared
         error, logistic, Poisson, gamma and Tweedie losses can be mixed (docs/mixed_tasks.md). With

@@ -36,6 +36,10 @@ from mtboost.trees.losses import (
 MOST_CLASSES = 20
 #: Of a class on average.
 _LEAST_ROWS = 5
+#: Rows of a task in which counts would hardly be 0 and 1 alone.
+_LEAST_ROWS_OF_TWO = 20
+#: Tasks that a message names in a mapping, of either kind.
+_N_NAMED = 3
 
 Objective = str | Mapping[TaskName, str] | Callable[..., Any]
 
@@ -67,11 +71,14 @@ def complete_objective(
     if classes is not None:
         objective = objective_for_classes(library, objective, classes)
     if objective is None:
-        return objective_for(library, data.labels())
+        found = objective_for(library, data.labels())
+        if found == library.squared_error:
+            _warn_of_some_classes(library, data)
+        return found
     if isinstance(objective, Mapping):
         return objectives_by_task(objective, data.tasks, library)
-    found: Objective = objective
-    return found
+    given: Objective = objective
+    return given
 
 
 def objective_for_classes(backend: Backend, objective: Any, names: Sequence[str]) -> str:
@@ -122,6 +129,40 @@ def _warn_of_classes(backend: Backend, values: npt.NDArray[Any]) -> None:
     warn_user(
         f"All labels are {found}, and are learned as quantities, with squared error. If they are "
         f"classes, {remedy}; if not, objective={backend.squared_error!r}."
+    )
+
+
+def _warn_of_some_classes(backend: Backend, data: Dataset) -> None:
+    """Warn where only some labels of a row, or only some tables of a mapping, have 0 or 1 alone.
+
+    Tasks of one table are of one kind: that a small one has no other count says little.
+    """
+    tasks, names = data.tasks, data.label_names
+    groups: list[Any] = list(tasks) if names is None else list(names)
+    if data.labels().ndim > 1 or (names is None and data.only_table is not None):
+        return
+    outermost = [task[0] if isinstance(task, tuple) else task for task in tasks]
+    place = {name: number for number, name in enumerate(groups)}
+    group_of = [place[own] for own in (tasks if names is None else outermost)]
+    of_row = np.array(group_of)[tasks.codes]
+    n_zeros, n_ones, n_rows = (
+        np.bincount(of_row[own], minlength=len(groups))
+        for own in (data.labels() == 0, data.labels() == 1, slice(None))
+    )
+    are_classes = (n_zeros + n_ones == n_rows) & (n_zeros > 0) & (n_ones > 0)
+    are_classes &= n_rows >= _LEAST_ROWS_OF_TWO
+    classes = [name for name, own in zip(groups, are_classes, strict=True) if own]
+    others = [name for name, own in zip(groups, are_classes, strict=True) if not own]
+    if not classes or not others:
+        return
+    pairs = [f"{name!r}: {backend.binary!r}" for name in classes[:_N_NAMED]]
+    pairs += [f"{name!r}: {backend.squared_error!r}" for name in others[:_N_NAMED]]
+    more = ", ..." if len(pairs) < len(groups) else ""
+    warn_user(
+        f"All labels of {listed(classes, 'label' if names else 'task')} are 0 or 1, those of "
+        f"others are not, and all are learned as quantities, with squared error. If they are "
+        f"classes, pass objective={{{', '.join(pairs)}{more}}} to mtboost.fit; if not, "
+        f"objective={backend.squared_error!r}."
     )
 
 

@@ -507,3 +507,23 @@ def test_gradients_that_overflow_end_the_training(library):
 def test_estimators_are_of_one_kind(kind):
     with pytest.raises(ParameterError, match="use mtboost.fit"):
         kind(objective=OBJECTIVE).fit(X, TASK == "churn", task=TASK)
+
+
+def test_a_label_of_0_and_1_beside_numbers_is_named_in_a_warning(library):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    y = {"amount": X[:, 0], "bought": X[:, 1] > 0}
+    quick = {"strategy": "two-stage", "num_boost_round": 2, "backend": library.name}
+    kinds = (library.own("binary:logistic"), library.squared_error)
+    message = "All labels of {} 'bought' are 0 or 1, .* objective={{'bought': '{}', 'amount': '{}'}}"
+    tables = dict.fromkeys(y, X)
+    for rows, what in (((tables, y), "task"), ((X, pd.DataFrame(y)), "label")):
+        with pytest.warns(UserWarning, match=message.format(what, *kinds)) as found:
+            model = mtboost.fit(*rows, **quick)
+        assert (model.objective, len(found)) == (library.squared_error, 1)
+        mtboost.fit(*rows, objective=library.squared_error, **quick)
+        mtboost.fit(*rows, objective=dict(zip(["bought", "amount"], kinds, strict=True)), **quick)
+    in_one_table = np.repeat(list(y), 60)
+    mtboost.fit(np.vstack([X, X]), np.concatenate([*y.values()]), task=in_one_table, **quick)
+    few = {"amount": X[:, 0], "bought": y["bought"][:10]}
+    mtboost.fit({"amount": X, "bought": X[:10]}, few, **quick)

@@ -588,3 +588,15 @@ def test_new_rounds_are_judged_by_the_tasks_with_events(monkeypatch, n_censored)
     expected = table["cox-nloglik gain over old se"]
     for name, _, error in found:  # both of a bootstrap, of 50 and of 200 draws
         assert error == pytest.approx(expected[name], rel=0.4)
+
+
+def test_a_time_of_zero_is_censored_with_a_warning():
+    """It changes nothing, as a row that was censored before all events."""
+    at_zero = np.append(Y, [0.0, -0.0])
+    table, task = np.vstack([X, X[:2]]), np.append(TASK, TASK[:2])
+    options = {"objective": "survival:cox", **QUICK}
+    with pytest.warns(UserWarning, match="y is 0 in 1 rows, which count as censored at time 0"):
+        model = mtboost.fit(table, at_zero, task=task, **options)
+    censored = np.append(Y, [-0.0, -0.0])
+    expected = mtboost.fit(table, censored, task=task, **options)
+    np.testing.assert_array_equal(model.predict(X, task=TASK), expected.predict(X, task=TASK))

@@ -265,3 +265,15 @@ def test_a_scorer_by_task_is_no_metric():
         get_metric(task_scorer("rmse", task="shop"))
     with pytest.raises(TypeError, match="metric"):
         task_scorer(task_scorer("rmse", task="shop"), task="shop")
+
+
+def test_an_only_task_that_nobody_knows_is_refused():
+    model = MultiTaskRegressor(**FAST).fit(X, Y)
+    without_c = X["shop"] != "c"
+    for estimator in (model, make_pipeline(model)):
+        with pytest.raises(DataError, match="only='d' is not a task of the estimator, .* 'a', 'b'"):
+            task_scorer("rmse", task="shop", only="d")(estimator, X, Y)
+        found = task_scorer("rmse", task="shop", only="c")(estimator, X[without_c], Y[without_c])
+        assert math.isnan(found)
+    known = MultiTaskRegressor(**FAST, unknown_task="common").fit(X[without_c], Y[without_c])
+    assert task_scorer("rmse", task="shop", only="c")(known, X, Y) < 0
