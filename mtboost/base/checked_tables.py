@@ -245,7 +245,7 @@ def _with_known_types(table: Table, exempt: Collection[str]) -> Table:
 def _kind_to_convert(
     table: Table, name: str, dtype: Any
 ) -> Literal["numbers", "categories"] | None:
-    if _kind_of_objects(table, name, dtype) == "decimal":
+    if _kind_of_objects(table, name, dtype) in ("decimal", "boolean"):
         return "numbers"
     return kind_to_convert(dtype)
 

@@ -11,9 +11,12 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import as_array
 from mtboost.base.checks import is_integer, is_number, listed, shown
-from mtboost.errors import DataError, ParameterTypeError
+from mtboost.errors import DataError, ParameterError, ParameterTypeError
 
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
+
+#: Of the rows that are held out of changes of a model.
+DEFAULT_FRACTION = 0.2
 
 _PAIR = "a pair (train, valid) of row numbers or of boolean masks"
 
@@ -146,6 +149,19 @@ def check_eval_set(eval_set: Any, form: str = "(X, y, task)") -> None:
             f"eval_set is a list of {len(eval_set)} tuples: there is one set of validation rows, "
             f"without a list around it. Pass eval_set={form}."
         )
+
+
+def check_no_fraction(eval_set: Any, fraction: Any) -> None:
+    """Raise ParameterError if another part of the rows than usual is to be held out beside others.
+
+    Options of several calls may give the usual part.
+    """
+    if eval_set is None or fraction in ("auto", DEFAULT_FRACTION, 0):
+        return
+    raise ParameterError(
+        f"validation_fraction is {shown(fraction)}, but eval_set has the validation rows: leave "
+        "one of them out."
+    )
 
 
 def _is_eval_set(value: Any) -> bool:

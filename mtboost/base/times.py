@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import as_array
+from mtboost.base.checks import shown
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.errors import DataError, ParameterError
 
 Times = npt.NDArray[np.int64]
+
+#: Dates whose year comes last, perhaps with the time of the day.
+_DAY_FIRST = re.compile(r"\s*\d{1,2}(?:[/.-]\d{1,2}[/.-]\d{4}|[/.]\d{1,2}[/.]\d\d)(?:[ T,].*)?")
 
 
 def split_time(X: Any, time: Any) -> tuple[Any, Times]:
@@ -98,12 +103,33 @@ def _ranks(times: npt.NDArray[Any], argument: str) -> Times:
             f"{argument} cannot be sorted ({error}): give numbers, dates or text of one type for "
             "each row."
         ) from None
-    del found
+    _check_sorts(found, argument)
     if is_missing.any():
         raise DataError(
             f"{argument} is missing at row {int(np.argmax(is_missing))}: every row needs a time."
         )
     return ranks.astype(np.int64)
+
+
+def _check_sorts(texts: npt.NDArray[Any], argument: str) -> None:
+    """Raise DataError for different times, in ascending order, if they are texts of other order."""
+    if texts.dtype.kind not in "OUT" or not all(isinstance(each, str) for each in texts):
+        return
+    if all(map(_DAY_FIRST.fullmatch, texts)):
+        raise DataError(
+            f"{argument} has texts such as {shown(texts[0])}, which sort by their first number, "
+            "not by time: convert them by pd.to_datetime(time, format=...)."
+        )
+    try:
+        numbers = texts.astype(np.float64)
+    except ValueError:
+        return
+    if (np.diff(numbers) < 0).any():
+        last = int((np.diff(numbers) < 0).argmax())
+        raise DataError(
+            f"{argument} has numbers as text, which sort as {shown(texts[last])} before "
+            f"{shown(texts[last + 1])}: convert them by astype(float), or dates by pd.to_datetime."
+        )
 
 
 def check_times(times: Times | None, validation: object, n_rows: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, TypeAlias
 
 from mtboost.base.checks import check_choice, check_count, check_switch, is_number
-from mtboost.base.given_splits import check_eval_set, check_validation
+from mtboost.base.given_splits import check_eval_set, check_no_fraction, check_validation
 from mtboost.base.task_tables import CommonFeatures
 from mtboost.base.task_weights import TaskWeight
 from mtboost.errors import ParameterError, ParameterTypeError
@@ -105,6 +105,7 @@ class Arguments:
         check_eval_set(self.eval_set)
         if self.eval_set is not None and self.validation != "random":
             raise ParameterError("validation and eval_set are both given: leave one of them out.")
+        check_no_fraction(self.eval_set, self.validation_fraction)
         rounds = (self.early_stopping_rounds, self.min_delta)
         strategy = strategy_of(self.strategy, *rounds, self.validation_fraction, self.eval_set)
         if strategy == "auto":

@@ -11,7 +11,7 @@ from mtboost.base.checked_tables import without_dates
 from mtboost.base.checks import check_count, check_switch
 from mtboost.base.classes import with_class_numbers
 from mtboost.base.dataset import Dataset, as_task_column
-from mtboost.base.given_splits import check_eval_set
+from mtboost.base.given_splits import check_eval_set, check_no_fraction
 from mtboost.base.tables import columns_of
 from mtboost.base.tasks import TaskName, TaskSet, as_name
 from mtboost.base.threads import default_n_threads
@@ -70,6 +70,7 @@ def add_task(
     refit = None if refit is None else check_switch("refit", refit)
     stage, library, column = model._stage, model._library, model.task_column
     check_eval_set(eval_set, "(X, y)")
+    check_no_fraction(eval_set, validation_fraction)
     X, eval_set = _without_dates(model, X, eval_set)
     # A list has the columns of tasks, or the labels of a nested one.
     task = as_name(as_task_column(task) or tuple(task) if isinstance(task, list) else task)

@@ -254,9 +254,9 @@ def fit(
         rows of several tasks are drawn together, as outputs of one table need it; of a panel whose
         missing cells are to be predicted, ``KFold(5, shuffle=True)`` holds out each row alone.
     time : str, array-like of shape (n_rows,), or mapping of task name to array-like, optional
-        For ``validation="last"``: the time of each row, as dates, numbers or text that sorts; or a
-        column of the data frame `X`, which is then not used as a feature. Rows of equal time stay
-        together.
+        For ``validation="last"``: the time of each row, as dates, numbers or text that sorts, such
+        as "2024-01-31" (not "31/01/2024"); or a column of the data frame `X`, which is then not
+        used as a feature. Rows of equal time stay together.
     specific_params : mapping, optional
         Parameters of the specific models that differ from `params`. Without it
         ``strategy="auto"`` tries stumps too, unless `params` says how large trees are.

@@ -10,6 +10,7 @@ from typing import Any, Self
 from mtboost.base.archive import require, write_model
 from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import listed
+from mtboost.base.given_splits import DEFAULT_FRACTION, check_no_fraction
 from mtboost.base.renamed import renamed
 from mtboost.base.tables import Table
 from mtboost.base.task_tables import is_mapping
@@ -123,7 +124,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         base_margin: Any = None,
         feature_names: Sequence[str] | None = None,
         eval_set: Sequence[Any] | None = None,
-        validation_fraction: float = 0.2,
+        validation_fraction: float = DEFAULT_FRACTION,
         params: Mapping[str, Any] | None = None,
         specific_rounds: int = 500,
         early_stopping_rounds: int | None = 20,
@@ -321,7 +322,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         params: Mapping[str, Any] | None = None,
         pooling: PoolingOption = "auto",
         eval_set: Sequence[Any] | None = None,
-        validation_fraction: float = 0.2,
+        validation_fraction: float = DEFAULT_FRACTION,
         n_threads: int | None = None,
         seed: int = 0,
     ) -> MultiTaskModel:
@@ -419,6 +420,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
                 "eval_set has rows of known tasks, which find the number of new rounds, and X has "
                 "rows of new tasks alone: call add_task(..., eval_set=...) for each."
             )
+        if not new:  # of whose rows a part is held out
+            check_no_fraction(eval_set, validation_fraction)
         if not is_mapping(X):  # it may have columns that no task uses
             new = {name: (self.common_columns.align(own[0]), *own[1:]) for name, own in new.items()}
         self._check_new_tasks(new, params, n_threads, seed)

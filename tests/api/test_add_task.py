@@ -402,3 +402,18 @@ def test_columns_of_an_array_are_found_by_position(library, make):
         options = {"eval_set": valid[0]} if valid else {}
         with pytest.raises(DataError, match="3 columns without names.*feature_names"):
             model.add_task("other", few, labels, **options)
+
+
+def test_a_fraction_beside_validation_rows_is_refused():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    task = np.repeat(["a", "b"], 30)
+    model = mtboost.fit(X, X[:, 0], task=task, strategy="two-stage", num_boost_round=3)
+    valid = (X, X[:, 0])
+    with pytest.raises(ParameterError, match="validation_fraction is 0.3, but eval_set has the"):
+        model.add_task("c", *valid, eval_set=valid, validation_fraction=0.3)
+    with pytest.raises(ParameterError, match="validation_fraction is 0.3, but eval_set has the"):
+        model.update(*valid, task=task, eval_set=(*valid, task), validation_fraction=0.3)
+    for fraction in (0, 0.2):
+        model.update(*valid, task=task, eval_set=(*valid, task), validation_fraction=fraction)
+    new = np.where(task == "b", "c", task)
+    model.update(*valid, task=new, eval_set=(*valid, task), validation_fraction=0.3)

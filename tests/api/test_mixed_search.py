@@ -54,9 +54,10 @@ def draw(seed, sizes=N):
 def fit(library, data, objective=OBJECTIVE, **options):
     own = {task: library.own(name) for task, name in objective.items()}
     params = {**PARAMS, **options.pop("params", {})}
-    return mtboost.fit(
-        *data, objective=own, backend=library.name, params=params, **{**FAST, **options}
-    )
+    options = {**FAST, **options}
+    if "eval_set" in options:  # which is held out instead
+        del options["validation_fraction"]
+    return mtboost.fit(*data, objective=own, backend=library.name, params=params, **options)
 
 
 @cache

@@ -515,7 +515,9 @@ def test_a_label_of_0_and_1_beside_numbers_is_named_in_a_warning(library):
     y = {"amount": X[:, 0], "bought": X[:, 1] > 0}
     quick = {"strategy": "two-stage", "num_boost_round": 2, "backend": library.name}
     kinds = (library.own("binary:logistic"), library.squared_error)
-    message = "All labels of {} 'bought' are 0 or 1, .* objective={{'bought': '{}', 'amount': '{}'}}"
+    message = (
+        "All labels of {} 'bought' are 0 or 1, .* objective={{'bought': '{}', 'amount': '{}'}}"
+    )
     tables = dict.fromkeys(y, X)
     for rows, what in (((tables, y), "task"), ((X, pd.DataFrame(y)), "label")):
         with pytest.warns(UserWarning, match=message.format(what, *kinds)) as found:

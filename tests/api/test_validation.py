@@ -300,6 +300,11 @@ def test_wrong_times_and_splitters_are_refused():
         (ParameterError, "n_splits=1", {"validation": KFold(3), "strategy": "two-stage"}),
         (DataError, "without training rows", {"validation": [(of_a[1:], of_a[:1])]}),
         (ParameterError, "both given", {"validation": KFold(3), "eval_set": (X, y, task)}),
+        (
+            ParameterError,
+            "validation_fraction is 0.3, but eval_set has the validation rows: leave one",
+            {"validation_fraction": 0.3, "eval_set": (X, y, task)},
+        ),
     ):
         with pytest.raises(error, match=text):
             mtboost.fit(X, y, task=task, **options)
@@ -399,3 +404,35 @@ def test_an_estimator_may_hold_out_by_a_column_of_dates():
     assert model.model_.common_columns.names == ("u", "v", "w")
     assert model.predict(frame).shape == (240,)
     assert len(model.feature_importances_) == 5
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        (
+            "%d/%m/%Y",
+            "texts such as '01/02/2024', which sort by their first number.*pd.to_datetime",
+        ),
+        ("%m/%d/%y", "pd.to_datetime"),
+        ("%d.%m.%Y %H:%M", "pd.to_datetime"),
+        ("%d-%m-%Y", "pd.to_datetime"),
+        ("days", "numbers as text, which sort as '109' before '11'.*float.*pd.to_datetime"),
+        ("%Y-%m-%d", None),
+        ("%Y%m%d", None),
+        ("%y-%m-%d", None),
+        ("week %W", None),
+    ],
+)
+def test_texts_that_do_not_sort_by_time_are_refused(form, message):
+    days = np.arange(10, 130)
+    texts = (pd.Timestamp("2024-01-01") + pd.to_timedelta(days, "D")).strftime(form)
+    if form == "days":
+        texts = pd.Index(days.astype(str))
+    X = pd.DataFrame({"a": np.zeros(120), "when": texts})
+    for time in ("when", texts, pd.Series(texts, dtype=object), texts.tolist()):
+        if message is None:
+            ranks = split_time(X, time)[1]
+            assert (np.diff(ranks) >= 0).all()
+        else:
+            with pytest.raises(DataError, match=f"time has {message}|{message}"):
+                split_time(X, time)

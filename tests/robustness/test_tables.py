@@ -306,6 +306,24 @@ def test_columns_without_values_and_in_forms_of_arrow_are_those_of_usual_types()
         np.testing.assert_array_equal(codes_in_xgboost(found), codes_in_xgboost(as_table(usual)))
 
 
+@pytest.mark.parametrize("backend", ["xgboost", "lightgbm"])
+def test_objects_of_booleans_are_booleans(backend):
+    """As pandas reads a column of True, False and empty cells from a file."""
+    values = [True, None, False] * 20
+    y = [1.0, 0.5, 0.0] * 20
+    quick = {"strategy": "two-stage", "num_boost_round": 5, "backend": backend}
+    frame, nullable, numbers = (
+        pd.DataFrame({"flag": pd.Series(values, dtype=dtype), "x": range(60)})
+        for dtype in (object, "boolean", float)
+    )
+    model = mtboost.fit(frame, y, **quick)
+    assert not model.common_columns.categories
+    expected = model.predict(numbers)
+    assert len(np.unique(expected)) >= 3
+    for table in (frame, nullable, frame[:1].assign(flag=True)):
+        np.testing.assert_array_equal(model.predict(table), expected[: len(table)])
+
+
 @pytest.mark.parametrize("library", ["pandas", "arrow in pandas", "polars", "pyarrow"])
 def test_decimals_are_numbers(library):
     values = [decimal.Decimal("1.50"), None, decimal.Decimal(-2)]
