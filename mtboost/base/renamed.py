@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ParamSpec, TypeAlias, TypeVar
@@ -16,6 +17,7 @@ from mtboost.base.checks import did_you_mean
 
 #: End of the message that refuses a keyword, of its name, all keywords and the names of parameters.
 Remedy: TypeAlias = Callable[[str, Mapping[str, Any], Collection[str]], str]
+_BY_PLACE = inspect.Parameter.POSITIONAL_OR_KEYWORD
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -42,9 +44,13 @@ def renamed(
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         names = inspect.signature(function).parameters
+        kinds = [own.kind for own in names.values()]
+        most = kinds.count(_BY_PLACE) if inspect.Parameter.VAR_POSITIONAL not in kinds else math.inf
 
         @functools.wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            if len(args) > most:
+                raise _too_many(function, args)
             for old, new in new_names.items():
                 if old not in kwargs:
                     continue
@@ -74,11 +80,30 @@ def _unexpected(
     remedy: Remedy | None,
 ) -> TypeError:
     """Return the error of a keyword that a function, or the class of its constructor, lacks."""
-    called = type(args[0]) if function.__name__ == "__init__" else function
+    called = _called(function, args)
     known = inspect.signature(called).parameters
     hint = remedy(name, given, known) if remedy else did_you_mean(name, known)
     dot = hint and "."
     return TypeError(f"{called.__name__}() got an unexpected keyword argument {name!r}{dot}{hint}")
+
+
+def _too_many(function: Callable[..., Any], args: tuple[Any, ...]) -> TypeError:
+    """Return the error of arguments by position that are keywords."""
+    parameters = inspect.signature(function).parameters
+    by_place = [name for name, own in parameters.items() if own.kind is _BY_PLACE]
+    n_hidden = int(by_place[:1] == ["self"])
+    keyword = next((n for n, own in parameters.items() if own.kind is own.KEYWORD_ONLY), None)
+    n_allowed, n_given = len(by_place) - n_hidden, len(args) - n_hidden
+    remedy = f": pass the others by name, such as {keyword}=" if keyword else ""
+    return TypeError(
+        f"{_called(function, args).__name__}() takes {n_allowed} positional "
+        f"argument{'s' * (n_allowed != 1)}, but {n_given} were given{remedy}."
+    )
+
+
+def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return what the user has called: the class, if it is a constructor."""
+    return type(args[0]) if function.__name__ == "__init__" else function
 
 
 def without_parameters(

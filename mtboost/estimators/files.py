@@ -17,7 +17,9 @@ from sklearn.base import BaseEstimator
 
 from mtboost.base.archive import array_from_bytes, array_to_bytes, require, write_model
 from mtboost.base.atomic_file import PathName
+from mtboost.base.renamed import renamed
 from mtboost.errors import ModelFormatError, ParameterError
+from mtboost.model.keywords import where_in_a_method
 
 # Python writes and reads no integer of more digits as text.
 _TOO_LARGE = 10**sys.int_info.default_max_str_digits
@@ -29,6 +31,7 @@ class SavedEstimator(BaseEstimator, metaclass=abc.ABCMeta):  # type: ignore[misc
     #: Fitted attributes that a file holds as they are, and their types.
     _saved: ClassVar[dict[str, Any]] = {}
 
+    @renamed(where_in_a_method)
     def save(self, path: PathName) -> None:
         """Write the fitted estimator to one file (docs/model_file.md), replacing an existing one.
 

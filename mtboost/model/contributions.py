@@ -13,11 +13,13 @@ import numpy.typing as npt
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_choice, check_type
 from mtboost.base.frames import FrameLibrary, Output, as_frame, unlike
+from mtboost.base.renamed import renamed
 from mtboost.base.tables import Columns, Table
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, nearest
 from mtboost.base.user_warnings import warning_once
 from mtboost.errors import DataError, ParameterError
+from mtboost.model.keywords import where_in_a_method
 from mtboost.model.predictions import OUTPUTS, FittedTasks, UnknownTask
 from mtboost.trees.backend import Margins
 
@@ -27,6 +29,7 @@ class ExplainedTasks(FittedTasks):
 
     __slots__ = ()
 
+    @renamed(where_in_a_method)
     def importance(
         self,
         task: TaskName | None = None,
@@ -146,6 +149,7 @@ class ExplainedTasks(FittedTasks):
         index = [names[place] for place in order]
         return as_frame(columns, library, index=index, index_name="feature")
 
+    @renamed(where_in_a_method)
     @warning_once
     def contributions(
         self,

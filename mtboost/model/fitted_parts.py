@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mtboost.base.checks import check_choice, did_you_mean, listed
 from mtboost.base.classes import class_numbers
 from mtboost.base.frames import FrameLibrary, as_frame
+from mtboost.base.renamed import renamed
 from mtboost.base.several_labels import LabelNames, labels_of
 from mtboost.base.tables import Columns, TaskColumn, TaskPosition
 from mtboost.base.tasks import TaskName, TaskSet
@@ -20,6 +21,7 @@ from mtboost.errors import DataError, UnsupportedError
 from mtboost.model.boosters import Boosters
 from mtboost.model.calibration import Calibration
 from mtboost.model.common_stage import CommonStage
+from mtboost.model.keywords import where_in_a_method
 from mtboost.model.reports import TaskReport
 from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.model.task_trees import TaskTrees
@@ -210,6 +212,7 @@ class FittedParts:
             for task, report in self.reports.items()
         }
 
+    @renamed(where_in_a_method)
     def curves(self, *, output: FrameLibrary = "pandas") -> Any:
         """Return :attr:`history` as one table, a row for each task, stage and round.
 
@@ -253,6 +256,7 @@ class FittedParts:
                     own.extend(values)
         return as_frame(columns, output)
 
+    @renamed(where_in_a_method)
     def booster(self, task: TaskName | None = None) -> Any:
         """One ordinary booster for a task: its common rounds, then its specific rounds.
 

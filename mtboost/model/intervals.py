@@ -19,10 +19,12 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_number, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import as_labels, as_nonnegative
+from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warn_user, warning_once
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.conformal import TaskQuantiles, task_quantiles
+from mtboost.model.keywords import where_in_a_method
 from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
 from mtboost.model.new_task import check_new_name
 from mtboost.model.predictions import FittedTasks, UnknownTask
@@ -212,6 +214,7 @@ class TasksWithIntervals(FittedTasks):
 
     __slots__ = ()
 
+    @renamed(where_in_a_method)
     @warning_once
     def predict_interval(
         self,
@@ -279,6 +282,7 @@ class TasksWithIntervals(FittedTasks):
             unknown_task=unknown_task,
         )
 
+    @renamed(where_in_a_method)
     @warning_once
     def conformalize(
         self, X: Any, y: Any, *, task: Any = None, weight: Any = None, base_margin: Any = None

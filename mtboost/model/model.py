@@ -23,7 +23,7 @@ from mtboost.metrics.scorers import is_known
 from mtboost.model.changes import add_task, checked_rows, parts_without_task
 from mtboost.model.checked_rows import check_takes_new_rows
 from mtboost.model.intervals import TasksWithIntervals
-from mtboost.model.keywords import where_in_an_update
+from mtboost.model.keywords import where_in_a_change, where_in_a_method
 from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
 from mtboost.model.new_task import check_new_name
 from mtboost.model.parts import from_parts, to_parts
@@ -112,7 +112,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
 
     # ---- changes ----------------------------------------------------------------------------
 
-    @renamed(patience="early_stopping_rounds")
+    @renamed(where_in_a_change, patience="early_stopping_rounds")
     @warning_once
     def add_task(
         self,
@@ -224,6 +224,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             seed=seed,
         )
 
+    @renamed(where_in_a_method)
     def remove_task(self, task: TaskName) -> MultiTaskModel:
         """Make a model without a task.
 
@@ -308,7 +309,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         model.add_task(task, X, y, **(own | options))
         return model
 
-    @renamed(where_in_an_update)
+    @renamed(where_in_a_change)
     @warning_once
     def update(
         self,
@@ -500,6 +501,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             )
         return own
 
+    @renamed(where_in_a_method)
     @warning_once
     def refresh(
         self,
@@ -602,6 +604,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
 
     # ---- files ------------------------------------------------------------------------------
 
+    @renamed(where_in_a_method)
     def save(self, path: PathName) -> None:
         """Write the model to one file (docs/model_file.md), replacing an existing one in one step.
 

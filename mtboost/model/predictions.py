@@ -19,6 +19,7 @@ from mtboost.base.dataset import (
 )
 from mtboost.base.frames import Output, predictions_as
 from mtboost.base.labels import as_base_margin
+from mtboost.base.renamed import renamed
 from mtboost.base.several_labels import in_order_of_labels, label_codes
 from mtboost.base.tables import Table, has_names
 from mtboost.base.task_tables import check_task_keys, hint_of_one_row, is_mapping
@@ -26,6 +27,7 @@ from mtboost.base.tasks import TaskName, TaskSet, nearest
 from mtboost.base.user_warnings import warning_once
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.fitted_parts import FittedParts
+from mtboost.model.keywords import where_in_a_method
 from mtboost.trees.backend import Margins
 from mtboost.trees.losses import is_classification, is_quantile
 
@@ -38,6 +40,7 @@ class FittedTasks(FittedParts):
 
     __slots__ = ()
 
+    @renamed(where_in_a_method)
     @warning_once
     def predict_margin(
         self,
@@ -199,6 +202,7 @@ class FittedTasks(FittedParts):
                 margins[rows] = self._library.predict_margin(booster, own, margins[rows])
         return margins
 
+    @renamed(where_in_a_method)
     @warning_once
     def predict(
         self,
@@ -265,6 +269,7 @@ class FittedTasks(FittedParts):
         found = self._by_objective(response, margins, codes)
         return predictions_as(output, found, X, self._names_of_columns(output, codes, found))
 
+    @renamed(where_in_a_method)
     @warning_once
     def predict_proba(
         self,

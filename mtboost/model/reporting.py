@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from mtboost.base.atomic_file import PathName, replacing
 from mtboost.base.checks import check_type
+from mtboost.base.renamed import renamed
 from mtboost.base.user_warnings import warning_once
 from mtboost.errors import DataError, MissingDependencyError
 from mtboost.model.contributions import ExplainedTasks
 from mtboost.model.estimates import AnyMetric
 from mtboost.model.evaluation import evaluate
 from mtboost.model.html import model_html
+from mtboost.model.keywords import where_in_a_method
 from mtboost.model.named_objectives import names_of_objectives
 from mtboost.model.page.report import report_page
 from mtboost.model.page.rows import UnseenRows
@@ -76,6 +78,7 @@ class ReportedTasks(ExplainedTasks):
         )
         return model_html(title, self.reports, self.metric)
 
+    @renamed(where_in_a_method)
     @warning_once
     def evaluate(
         self,
@@ -216,6 +219,7 @@ class ReportedTasks(ExplainedTasks):
         """
         return plot_history(self, ax=ax)
 
+    @renamed(where_in_a_method)
     @warning_once
     def report_html(
         self,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -233,11 +233,13 @@ def _defaults(library: Backend) -> dict[str, Any]:
     return {**own, "learning_rate": LEARNING_RATE}
 
 
-def check_fit_arguments(given: Mapping[str, Any]) -> None:
-    """Demand names of arguments that tune() hands on to fit()."""
+def check_fit_arguments(given: Mapping[str, Any], of_tune: Collection[str] = ()) -> None:
+    """Demand names of arguments that tune() hands on to fit(); `of_tune` are its other ones."""
     for name in given:
         if name in _NOT_OF_TRIALS or name not in FIT_ARGUMENTS:
-            hint = _NOT_OF_TRIALS.get(name) or where_it_belongs(name, given, FIT_ARGUMENTS)
+            hint = _NOT_OF_TRIALS.get(name) or where_it_belongs(
+                name, given, [*of_tune, *FIT_ARGUMENTS]
+            )
             raise TypeError(f"tune() got an unknown argument {name!r}.{hint}")
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -211,7 +212,7 @@ def tune(
         import optuna
     except ImportError:
         raise MissingDependencyError("tune() needs Optuna: pip install 'mtboost[tune]'.") from None
-    check_fit_arguments(fit_arguments)
+    check_fit_arguments(fit_arguments, inspect.signature(tune).parameters)
     n_trials = check_count("n_trials", n_trials, low=1)
     verbose = check_verbose(verbose)
     if timeout is not None:

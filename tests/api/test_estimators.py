@@ -434,7 +434,7 @@ def test_importances_are_zero_where_nothing_is_split():
             CLASSES,
             "'learning_rate' under two names",
         ),
-        ({"params": {"seed": 1}}, CLASSES, "Pass seed="),
+        ({"params": {"seed": 1}}, CLASSES, "Pass random_state="),
         ({}, VALUES, "Unknown label type: continuous"),
         ({"task": "shop"}, CLASSES, "no column 'shop', for its columns have no names"),
         ({"task": 3}, CLASSES, "no column 3: it has 3"),

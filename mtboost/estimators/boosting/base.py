@@ -23,6 +23,7 @@ from mtboost.base.arrays import FloatArray
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_count, check_number, check_switch, check_verbose
 from mtboost.base.labels import as_label_weights, check_sum_of_weights
+from mtboost.base.renamed import renamed
 from mtboost.base.sklearn_input import check_not_masked, reading_numbers
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.user_warnings import warn_user
@@ -44,6 +45,7 @@ from mtboost.estimators.tree_parameters import (
     rows_at_least,
     seed_of,
 )
+from mtboost.model.keywords import where_in_a_method
 from mtboost.xgboost.bins import bin_matrix
 from mtboost.xgboost.boosted_models import booster_of
 from mtboost.xgboost.matrices import quantile_matrix
@@ -84,6 +86,7 @@ class BaseBoosting(TableEstimator):
 
     # ---- fit --------------------------------------------------------------------------------
 
+    @renamed(where_in_a_method)
     def fit(
         self,
         X: Any,
@@ -340,6 +343,7 @@ class BaseBoosting(TableEstimator):
             first = last
             yield np.hstack(margins)
 
+    @renamed(where_in_a_method)
     def staged_predict(self, X: Any) -> Iterator[Any]:
         """Yield the predictions after each tree.
 
@@ -418,6 +422,7 @@ class BaseBoosting(TableEstimator):
         total: float = mean.sum()
         return np.asarray(mean / (total or 1.0))
 
+    @renamed(where_in_a_method)
     def booster(self, output: int | None = None) -> xgboost.Booster:
         """The model as XGBoost's own, which predicts without mtboost.
 

@@ -16,6 +16,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from mtboost import _core
 from mtboost.base.arrays import FloatArray, as_array
 from mtboost.base.labels import as_float64_weights
+from mtboost.base.renamed import renamed
 from mtboost.base.several_labels import values_and_known
 from mtboost.base.sklearn_input import (
     accuracy,
@@ -28,6 +29,7 @@ from mtboost.base.sklearn_input import (
 from mtboost.errors import DataError
 from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
+from mtboost.model.keywords import where_in_a_method
 
 _LABELS = "labels in several columns must be 0, 1, or NaN where unknown. Classes go in one column."
 
@@ -45,6 +47,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         "_is_sparse": bool,
     }
 
+    @renamed(where_in_a_method)
     def decision_function(self, X: Any) -> FloatArray:
         """Compute the margins: log-odds of the second class, or a margin for each class or label.
 
@@ -65,6 +68,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         """
         return self._decision_function_margins(self._margins(X))
 
+    @renamed(where_in_a_method)
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Compute :meth:`decision_function` after each tree.
 
@@ -86,6 +90,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         for margins in self._staged_margins(X):
             yield self._decision_function_margins(margins)
 
+    @renamed(where_in_a_method)
     def staged_predict_proba(self, X: Any) -> Iterator[FloatArray]:
         """Compute :meth:`predict_proba` after each tree.
 
@@ -107,6 +112,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         for margins in self._staged_margins(X):
             yield self._predict_proba_margins(margins)
 
+    @renamed(where_in_a_method)
     def predict_proba(self, X: Any) -> FloatArray:
         """Probability of each class or label.
 
@@ -127,6 +133,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         """
         return self._predict_proba_margins(self._margins(X))
 
+    @renamed(where_in_a_method)
     def predict(self, X: Any) -> Any:
         """Predict the most probable class of each row, or all labels with a probability above 0.5.
 
@@ -147,6 +154,7 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         """
         return self._predict_margins(self._margins(X))
 
+    @renamed(where_in_a_method)
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the accuracy of :meth:`predict`; of a matrix of labels, the subset accuracy.
 

@@ -12,12 +12,14 @@ import numpy.typing as npt
 from mtboost import _core
 from mtboost.base.checks import check_choice, check_count, check_number, check_switch
 from mtboost.base.docstrings import shares_docstring_of
+from mtboost.base.renamed import renamed
 from mtboost.errors import ParameterError
 from mtboost.estimators.boosting.base import BaseBoosting, for_core
 from mtboost.estimators.boosting.classifier import BoostingClassifier
 from mtboost.estimators.boosting.regressor import BoostingRegressor
 from mtboost.estimators.boosting.rounds import Engine, JointEngine, Margins, SeparateEngines
 from mtboost.estimators.tree_parameters import MaxFeatures, features_per_node
+from mtboost.model.keywords import where_in_a_method
 from mtboost.trees.projections import (
     NComponents,
     Projection,
@@ -253,6 +255,7 @@ class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
     joly2016, section 22, algorithms 2 and 3 (key in docs/papers.md).
     """
 
+    @renamed(where_in_a_method)
     def __init__(
         self,
         n_estimators: int = 100,
@@ -332,6 +335,7 @@ class ProjectedBoostingClassifier(BoostingClassifier, BaseProjectedBoosting):
     joly2016, section 22, algorithms 2 and 3 (key in docs/papers.md).
     """
 
+    @renamed(where_in_a_method)
     def __init__(
         self,
         n_estimators: int = 100,

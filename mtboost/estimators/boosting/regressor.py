@@ -13,11 +13,13 @@ from mtboost import _core
 from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_choice, check_number
 from mtboost.base.labels import as_float64_weights, check_magnitude
+from mtboost.base.renamed import renamed
 from mtboost.base.sklearn_input import check_are_numbers, r2
 from mtboost.errors import DataError
 from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
 from mtboost.estimators.boosting.scoring import mean_r2
+from mtboost.model.keywords import where_in_a_method
 
 # Differences of two labels fit in float32.
 _MOST = 1.7e38
@@ -36,6 +38,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
 
     _saved: ClassVar = BaseBoosting._saved | {"_n_outputs": int, "_is_vector": bool}
 
+    @renamed(where_in_a_method)
     def predict(self, X: Any) -> FloatArray:
         """Predict on the scale of the labels: the start plus the sum of the leaf values.
 
@@ -56,6 +59,7 @@ class BoostingRegressor(RegressorMixin, BaseBoosting):  # type: ignore[misc]  # 
         """
         return self._predict_margins(self._margins(X))
 
+    @renamed(where_in_a_method)
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the coefficient of determination of :meth:`predict`.
 

@@ -15,11 +15,13 @@ from sklearn.exceptions import NotFittedError
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array
+from mtboost.base.renamed import renamed
 from mtboost.base.sklearn_input import accuracy, r2
 from mtboost.errors import ParameterError
 from mtboost.estimators.forests.compressed_labels import LabelColumns, Labels
 from mtboost.estimators.forests.forest_file import forest_from_file, forest_to_file
 from mtboost.estimators.table_estimator import TableEstimator
+from mtboost.model.keywords import where_in_a_method
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -229,6 +231,7 @@ class CompressedForestRegressor(RegressorMixin, _CompressedForest):  # type: ign
         Those of the forest.
     """
 
+    @renamed(where_in_a_method)
     def predict(self, X: Any, *, task: Any = None) -> Float64Array:
         """Predict the labels of rows.
 
@@ -251,6 +254,7 @@ class CompressedForestRegressor(RegressorMixin, _CompressedForest):  # type: ign
         outputs = self._outputs(X, task)
         return outputs[:, 0] if self._label_columns.is_flat else outputs
 
+    @renamed(where_in_a_method)
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Coefficient of determination of :meth:`predict`, averaged over outputs."""
         return r2(y, self.predict(X, task=task), sample_weight)
@@ -277,6 +281,7 @@ class CompressedForestClassifier(ClassifierMixin, _CompressedForest):  # type: i
             return np.arange(len(columns.classes))
         return columns.classes[0] if columns.is_flat else list(columns.classes)
 
+    @renamed(where_in_a_method)
     def predict_proba(self, X: Any, *, task: Any = None) -> Any:
         """Estimate the probability of each class.
 
@@ -305,6 +310,7 @@ class CompressedForestClassifier(ClassifierMixin, _CompressedForest):  # type: i
             return np.column_stack([own[:, 1] for own in shares])
         return shares[0] if self._label_columns.is_flat else shares
 
+    @renamed(where_in_a_method)
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
         """The most probable class, shape (n_rows,) or (n_rows, n_columns of y)."""
         shares = self._label_columns.shares(self._outputs(X, task))
@@ -314,6 +320,7 @@ class CompressedForestClassifier(ClassifierMixin, _CompressedForest):  # type: i
         ]
         return found[0] if self._label_columns.is_flat else np.column_stack(found)
 
+    @renamed(where_in_a_method)
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Accuracy of :meth:`predict`; of indicators the share of rows that are wholly right."""
         return accuracy(y, self.predict(X, task=task), sample_weight)

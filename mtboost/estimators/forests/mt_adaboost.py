@@ -16,6 +16,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_verbose
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.progress import Progress
+from mtboost.base.renamed import renamed
 from mtboost.base.user_warnings import warn_user
 from mtboost.estimators.forests.drawn_tree import importances
 from mtboost.estimators.forests.mt_decision_tree import (
@@ -24,6 +25,7 @@ from mtboost.estimators.forests.mt_decision_tree import (
     MTTreeEstimator,
 )
 from mtboost.estimators.tree_parameters import MaxFeatures
+from mtboost.model.keywords import where_in_a_method
 
 # What AdaBoost.M1 counts as the error of a tree that makes none.
 _LEAST_ERROR = 1e-10
@@ -95,6 +97,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         "estimator_weights_": np.ndarray,
     }
 
+    @renamed(where_in_a_method)
     def __init__(
         self,
         n_estimators: int = 50,
@@ -122,6 +125,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @renamed(where_in_a_method)
     def fit(self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None) -> Self:
         """Grow the trees.
 
@@ -189,6 +193,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         self.estimator_errors_, self.estimator_weights_ = np.array(errors), np.array(votes)
         return self
 
+    @renamed(where_in_a_method)
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each row with the most votes, one of its task's.
 
@@ -215,6 +220,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         labels: npt.NDArray[Any] = self.classes_[most]
         return labels
 
+    @renamed(where_in_a_method)
     def predict_proba(self, X: Any, *, task: Any = None) -> Float64Array:
         """Share of each class in the votes of the trees.
 
@@ -240,6 +246,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         *_, last = self.staged_predict_proba(X, task=task)
         return last
 
+    @renamed(where_in_a_method)
     def staged_predict(self, X: Any, *, task: Any = None) -> Iterator[npt.NDArray[Any]]:
         """Predict with the first tree, the first two, and so on.
 
@@ -264,6 +271,7 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         for shares in self.staged_predict_proba(X, task=task):
             yield self.classes_[shares.argmax(axis=1)]
 
+    @renamed(where_in_a_method)
     def staged_predict_proba(self, X: Any, *, task: Any = None) -> Iterator[Float64Array]:
         """Compute the shares of the votes after the first tree, the first two, and so on.
 

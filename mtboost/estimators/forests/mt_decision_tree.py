@@ -20,6 +20,7 @@ from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array, as_array
 from mtboost.base.checks import check_choice, check_number, did_you_mean, listed
 from mtboost.base.labels import as_float64_weights, check_sum_of_weights
+from mtboost.base.renamed import renamed
 from mtboost.base.sklearn_input import checked_labels, mixed_as_objects, reading_numbers
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError
@@ -33,6 +34,7 @@ from mtboost.estimators.tree_parameters import (
     rows_at_least,
     seed_of,
 )
+from mtboost.model.keywords import where_in_a_method
 
 Criterion = Literal["joint", "sum", "max", "concat"]
 
@@ -138,6 +140,7 @@ class MTTreeEstimator(
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each row, one of its task's."""
 
+    @renamed(where_in_a_method)
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Compute the accuracy of :meth:`predict`.
 
@@ -269,6 +272,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
 
     tree_: _core.MTDecisionTree
 
+    @renamed(where_in_a_method)
     def __init__(
         self,
         *,
@@ -292,6 +296,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @renamed(where_in_a_method)
     def fit(self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None) -> Self:
         """Grow the tree.
 
@@ -327,6 +332,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         self.tree_ = self._grow(columns, rows, rows.weights, tree=0)
         return self
 
+    @renamed(where_in_a_method)
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
         """Predict the class of each row, one of its task's.
 
@@ -353,6 +359,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         table, codes, n_threads = self._read_known(X, task)
         return self._labels_of(self.tree_.classes(table, codes, n_threads=n_threads))
 
+    @renamed(where_in_a_method)
     def predict_proba(self, X: Any, *, task: Any = None) -> Float64Array:
         """Share of each class among the rows of the task where the tree decides it.
 
@@ -388,6 +395,7 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         probabilities: Float64Array = shares[found].toarray()
         return probabilities
 
+    @renamed(where_in_a_method)
     def apply(self, X: Any, *, task: Any = None) -> npt.NDArray[np.intp]:
         """Return the node that decides each row.
 

@@ -14,6 +14,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_choice, check_number
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.labels import check_magnitude
+from mtboost.base.renamed import renamed
 from mtboost.base.sklearn_input import (
     accuracy,
     as_numbers,
@@ -29,6 +30,7 @@ from mtboost.estimators.forests.base import (
     ForestLabels,
 )
 from mtboost.estimators.tree_parameters import MaxFeatures
+from mtboost.model.keywords import where_in_a_method
 
 
 class _MTExtraTrees(BaseForest):
@@ -38,6 +40,7 @@ class _MTExtraTrees(BaseForest):
     task_split_prob: float
     alpha: float
 
+    @renamed(where_in_a_method)
     def fit(self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None) -> Self:
         """Grow the trees.
 
@@ -69,6 +72,7 @@ class _MTExtraTrees(BaseForest):
         check_choice("splitter", self.splitter, ("random", "best"))
         return self._fit(X, y, task, sample_weight)
 
+    @renamed(where_in_a_method)
     def apply(self, X: Any, *, task: Any = None) -> npt.NDArray[np.int32]:
         """Return the leaf of each tree that each row reaches.
 
@@ -192,6 +196,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
 
     _saved: ClassVar = BaseForest._saved | CLASSIFIER_ATTRIBUTES
 
+    @renamed(where_in_a_method)
     def __init__(
         self,
         n_estimators: int = 100,
@@ -229,6 +234,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         self.random_state = random_state
         self.verbose = verbose
 
+    @renamed(where_in_a_method)
     def predict_proba(self, X: Any, *, task: Any = None) -> Float64Array:
         """Probability of each class: the mean over trees of its share in the row's leaf.
 
@@ -252,6 +258,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         """
         return self._probabilities(self._outputs(X, task))
 
+    @renamed(where_in_a_method)
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
         """Predict the most probable class of each row.
 
@@ -277,6 +284,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         classes: npt.NDArray[Any] = self.classes_[most_probable]
         return classes
 
+    @renamed(where_in_a_method)
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Compute the accuracy of :meth:`predict`.
 
@@ -373,6 +381,7 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
 
     _saved: ClassVar = BaseForest._saved | REGRESSOR_ATTRIBUTES
 
+    @renamed(where_in_a_method)
     def __init__(
         self,
         n_estimators: int = 100,
@@ -410,6 +419,7 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
         self.random_state = random_state
         self.verbose = verbose
 
+    @renamed(where_in_a_method)
     def predict(self, X: Any, *, task: Any = None) -> Float64Array:
         """Mean over trees of the mean label of the row's leaf.
 
@@ -433,6 +443,7 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
         """
         return self._outputs(X, task)[:, 0]
 
+    @renamed(where_in_a_method)
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Compute the coefficient of determination of :meth:`predict`.
 

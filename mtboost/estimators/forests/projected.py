@@ -20,6 +20,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_choice, check_switch
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.labels import check_magnitude
+from mtboost.base.renamed import renamed
 from mtboost.base.sklearn_input import (
     accuracy,
     as_numbers,
@@ -40,6 +41,7 @@ from mtboost.estimators.forests.base import (
     ForestLabels,
 )
 from mtboost.estimators.tree_parameters import MaxFeatures
+from mtboost.model.keywords import where_in_a_method
 from mtboost.trees.projections import NComponents, Projection, make_projection
 
 # Of so few outputs the covariance matrix, 8 MB at most, has all principal components.
@@ -55,6 +57,7 @@ class _ProjectedForest(BaseForest):
     n_components: NComponents
     shared: bool
 
+    @renamed(where_in_a_method)
     def __init__(
         self,
         n_estimators: int = 100,
@@ -92,6 +95,7 @@ class _ProjectedForest(BaseForest):
         self.random_state = random_state
         self.verbose = verbose
 
+    @renamed(where_in_a_method)
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Grow the trees.
 
@@ -120,6 +124,7 @@ class _ProjectedForest(BaseForest):
         check_switch("shared", self.shared)
         return self._fit(X, y, None, sample_weight)
 
+    @renamed(where_in_a_method)
     def apply(self, X: Any) -> npt.NDArray[np.int32]:
         """Return the leaf of each tree that each row reaches.
 
@@ -243,6 +248,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         BaseForest._saved | CLASSIFIER_ATTRIBUTES | {"_has_indicators": bool, "_is_sparse": bool}
     )
 
+    @renamed(where_in_a_method)
     def predict_proba(self, X: Any) -> Float64Array:
         """Probability of each class or label: the mean over trees of its share in the row's leaf.
 
@@ -263,6 +269,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         """
         return self._outputs(X, None)
 
+    @renamed(where_in_a_method)
     def predict(self, X: Any) -> Any:
         """Predict the most probable class of each row, or all labels with a probability above 0.5.
 
@@ -283,6 +290,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
         """
         return self._decide(self.predict_proba(X))
 
+    @renamed(where_in_a_method)
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the accuracy of :meth:`predict`; of an indicator matrix, the subset accuracy.
 
@@ -387,6 +395,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
 
     _saved: ClassVar = BaseForest._saved | REGRESSOR_ATTRIBUTES | {"_is_vector": bool}
 
+    @renamed(where_in_a_method)
     def predict(self, X: Any) -> Float64Array:
         """Mean over trees of the mean output of the row's leaf.
 
@@ -407,6 +416,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
         """
         return self._shaped(self._outputs(X, None))
 
+    @renamed(where_in_a_method)
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Compute the coefficient of determination of :meth:`predict`.
 

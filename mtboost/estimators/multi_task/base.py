@@ -39,7 +39,12 @@ from mtboost.estimators.files import SavedEstimator
 from mtboost.estimators.tree_parameters import seed_of
 from mtboost.model.arguments import EvalMetric, Strategy, TaskSplits, Validation, strategy_of
 from mtboost.model.fitting import fit
-from mtboost.model.keywords import where_in_an_estimator, where_it_belongs
+from mtboost.model.keywords import (
+    names_of_estimators,
+    where_in_a_method,
+    where_in_an_estimator,
+    where_it_belongs,
+)
 from mtboost.model.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.parts import to_parts
@@ -386,20 +391,21 @@ class MultiTaskEstimator(SavedEstimator):
             n_estimators = _N_ESTIMATORS
         # Callbacks keep what they have seen, which must not reach another fit.
         self.callbacks_ = tuple(copy.deepcopy(() if self.callbacks is None else self.callbacks))
-        self.model_ = train(
-            X,
-            y,
-            task=self.task if task is None else task,
-            eval_set=eval_set,
-            **rows,
-            params=self._library_parameters(library),
-            num_boost_round=n_estimators,
-            callbacks=self.callbacks_,
-            strategy=strategy,
-            **{name: getattr(self, name) for name in _OF_FIT},
-            n_threads=threads_of_jobs(self.n_jobs),
-            seed=seed_of(self.random_state),
-        )
+        with names_of_estimators():
+            self.model_ = train(
+                X,
+                y,
+                task=self.task if task is None else task,
+                eval_set=eval_set,
+                **rows,
+                params=self._library_parameters(library),
+                num_boost_round=n_estimators,
+                callbacks=self.callbacks_,
+                strategy=strategy,
+                **{name: getattr(self, name) for name in _OF_FIT},
+                n_threads=threads_of_jobs(self.n_jobs),
+                seed=seed_of(self.random_state),
+            )
         self.tasks_ = self.model_.tasks
         self.quit_round_ = self.model_.quit_round
 
@@ -501,6 +507,7 @@ class MultiTaskEstimator(SavedEstimator):
                 importances[self._place_of[name]] += gain / total
         return importances / (importances.sum() or 1.0)
 
+    @renamed(where_in_a_method)
     def booster(self, task: TaskName | None = None) -> Any:
         """Return an ordinary booster of a task, or of all; see :meth:`.MultiTaskModel.booster`.
 

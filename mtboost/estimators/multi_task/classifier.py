@@ -15,7 +15,7 @@ from sklearn.preprocessing import LabelEncoder
 from mtboost.base.checks import check_choice
 from mtboost.base.class_weights import weights_of_classes, weights_with_classes
 from mtboost.base.frames import Output, like, predictions_as
-from mtboost.base.renamed import without_parameters
+from mtboost.base.renamed import renamed, without_parameters
 from mtboost.base.several_labels import known_labels, names_of_labels, values_and_known
 from mtboost.base.sklearn_input import accuracy, check_classes, class_codes
 from mtboost.errors import DataError, ParameterError
@@ -25,6 +25,7 @@ from mtboost.estimators.multi_task.base import (
     MultiTaskEstimator,
     Objective,
 )
+from mtboost.model.keywords import where_in_a_method
 from mtboost.model.predictions import OUTPUTS, UnknownTask
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import is_classification, is_multiclass
@@ -239,6 +240,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
     __metadata_request__predict_proba: ClassVar = UNROUTED_OUTPUT
     __metadata_request__decision_function: ClassVar = UNROUTED
 
+    @renamed(where_in_a_method)
     def decision_function(
         self,
         X: Any,
@@ -273,6 +275,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         """
         return self._margins(X, task=task, base_margin=base_margin, unknown_task=unknown_task)
 
+    @renamed(where_in_a_method)
     def predict_proba(
         self,
         X: Any,
@@ -327,6 +330,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
             )
         return predictions_as(output, found, X, self.classes_.tolist())
 
+    @renamed(where_in_a_method)
     def predict(
         self,
         X: Any,
@@ -370,6 +374,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         found = _each(self._most_probable, margins)
         return predictions_as(output, found, X, self.model_._labels)
 
+    @renamed(where_in_a_method)
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Compute the accuracy of :meth:`predict`.
 

@@ -18,6 +18,7 @@ from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.multi_task.base import MultiTaskEstimator, Objective, where_outside_fit
 from mtboost.estimators.multi_task.classifier import MultiTaskClassifier
 from mtboost.metrics.by_task import evaluate_by_task
+from mtboost.model.keywords import where_in_a_method
 from mtboost.model.predictions import UnknownTask
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import is_ranking
@@ -128,6 +129,7 @@ class MultiTaskRanker(MultiTaskEstimator):
             qid=qid,
         )
 
+    @renamed(where_in_a_method)
     def predict(
         self,
         X: Any,
@@ -169,6 +171,7 @@ class MultiTaskRanker(MultiTaskEstimator):
         rows = {"task": task, "base_margin": base_margin}
         return self._predict(X, unknown_task, **rows, output=output)
 
+    @renamed(where_in_a_method)
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None, task: Any = None
     ) -> float:

@@ -12,13 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.frames import Output
-from mtboost.base.renamed import without_parameters
+from mtboost.base.renamed import renamed, without_parameters
 from mtboost.base.several_labels import names_of_labels, values_and_known
 from mtboost.base.sklearn_input import r2
 from mtboost.base.task_tables import is_mapping
 from mtboost.errors import UnsupportedError
 from mtboost.estimators.multi_task.base import UNROUTED_OUTPUT, MultiTaskEstimator, Objective
 from mtboost.estimators.multi_task.classifier import MultiTaskClassifier
+from mtboost.model.keywords import where_in_a_method
 from mtboost.model.named_objectives import MOST_CLASSES
 from mtboost.model.predictions import UnknownTask
 from mtboost.trees.backend import Backend
@@ -78,6 +79,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
 
     __metadata_request__predict: ClassVar = {**UNROUTED_OUTPUT, "sort_levels": UNUSED}
 
+    @renamed(where_in_a_method)
     def predict(
         self,
         X: Any,
@@ -123,6 +125,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
         rows = {"task": task, "base_margin": base_margin}
         return self._predict(X, unknown_task, **rows, output=output, sort_levels=sort_levels)
 
+    @renamed(where_in_a_method)
     def predict_interval(
         self,
         X: Any,
@@ -170,6 +173,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
             unknown_task=self._asked(unknown_task),
         )
 
+    @renamed(where_in_a_method)
     def conformalize(
         self,
         X: Any,
@@ -212,6 +216,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
         )
         return self
 
+    @renamed(where_in_a_method)
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, task: Any = None) -> float:
         """Compute the coefficient of determination of :meth:`predict`, or a concordance.
 
