@@ -337,7 +337,8 @@ class Table:
         if isinstance(column, str):
             raise DataError(
                 f"X has no column {column!r}, for its columns have no names: give feature_names, a "
-                f"DataFrame, or the position of the column."
+                f"DataFrame, or the position of the column. Transformers of scikit-learn keep "
+                f"names after .set_output(transform='pandas')."
             )
         position = operator.index(column)
         if not 0 <= position < self.n_features:

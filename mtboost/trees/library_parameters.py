@@ -19,7 +19,7 @@ from mtboost.base.checks import check_number, did_you_mean, refuse
 from mtboost.base.dataset import Dataset
 from mtboost.base.tables import Columns, Table
 from mtboost.errors import DataError, ParameterError, ParameterTypeError, UnsupportedError
-from mtboost.metrics.built_in import WITH_METRIC, default_metric
+from mtboost.metrics.built_in import default_metric
 from mtboost.metrics.metric import Metric
 from mtboost.trees.feature_weights import FeaturePrior
 from mtboost.trees.losses import (
@@ -177,16 +177,15 @@ class LibraryParameters(abc.ABC):
         Raises
         ------
         ParameterError
-            There is none, but one of nearly that name.
+            There is none, but one of nearly that name, or with another name.
         UnsupportedError
             There is none.
         """
         try:
             self.loss(objective, {}, 2 if is_multiclass(objective) else 1)
         except UnsupportedError as error:
-            own = [name for name in WITH_METRIC if (":" in name) == (":" in self.squared_error)]
-            if hint := did_you_mean(objective, own):
-                raise ParameterError(f"{error}{hint}") from None
+            if "Did you mean" in str(error):
+                raise ParameterError(str(error)) from None
             raise
 
     def check_labels(self, objective: str, params: Params, labels: FloatArray) -> None:

@@ -7,7 +7,7 @@ XGBoost's names have a colon, LightGBM's have none, so that one name says whose 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ import scipy.special
 
 from mtboost import _core
 from mtboost.base.arrays import FloatArray
+from mtboost.base.checks import did_you_mean
 from mtboost.base.queries import check_queries, queries_from
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import (
@@ -60,6 +61,43 @@ LIGHTGBM_ALIASES = {
     "ova": "multiclassova",
     "ovr": "multiclassova",
 }
+
+
+#: Objectives of LightGBM, and XGBoost's for the same loss.
+_IN_XGBOOST = {
+    "regression": "reg:squarederror",
+    "regression_l1": "reg:absoluteerror",
+    "huber": "reg:pseudohubererror",
+    "poisson": "count:poisson",
+    "quantile": "reg:quantileerror",
+    "gamma": "reg:gamma",
+    "tweedie": "reg:tweedie",
+    "binary": "binary:logistic",
+    "cross_entropy": "reg:logistic",
+    "multiclass": "multi:softprob",
+    "lambdarank": "rank:ndcg",
+}
+#: Losses of scikit-learn, by LightGBM's names.
+_OF_SKLEARN = {
+    "squared_error": "regression",
+    "absolute_error": "regression_l1",
+    "log_loss": "binary",
+    "logloss": "binary",
+    "logistic": "binary",
+}
+
+
+def similar_objective(objective: object, known: Collection[str]) -> str:
+    """Return the end of a message: the name that a library has for an objective of another.
+
+    Else the nearest of the known names, if one is near.
+    """
+    name = _OF_SKLEARN.get(str(objective), main_name(objective))
+    in_lightgbm = {theirs: own for own, theirs in _IN_XGBOOST.items()}
+    for own in (name, _IN_XGBOOST.get(str(name)), in_lightgbm.get(str(name))):
+        if own in known:
+            return f" Did you mean {own!r}?"
+    return did_you_mean(objective, known)
 
 
 def main_name(objective: Any) -> Any:
@@ -293,8 +331,10 @@ def _refusal(objective: str, error: ValueError) -> MtboostError:
     """Return the error for an objective that is unknown, or that has a wrong option."""
     if "must be" in str(error):  # an option of the loss
         return ParameterError(f"params of objective={objective!r}: {error}.")
+    known = str(error).partition("known are ")[2].split(", ")  # as the core lists them
     return UnsupportedError(
         f"objective={objective!r} is not supported: {error}. A function of your own is."
+        f"{similar_objective(objective, known)}"
     )
 
 

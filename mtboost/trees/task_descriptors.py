@@ -269,7 +269,7 @@ class _RowsOfTask:
 
 
 def _columns(table: Table) -> list[Column]:
-    """Columns that vary."""
+    """Columns that vary, but not as much as doubles can tell."""
     table = _by_columns(table)
     found = []
     for position in range(table.n_features):
@@ -277,9 +277,10 @@ def _columns(table: Table) -> list[Column]:
         present = np.isfinite(values)
         if not present.any():
             continue
-        mean = float(values[present].mean())
-        scale = float(np.where(present, values, mean).std())
-        if scale > 0.0:
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = float(values[present].mean())
+            scale = float(np.where(present, values, mean).std())
+        if 0.0 < scale < np.inf:
             found.append(Column(position, mean, scale))
     return found
 

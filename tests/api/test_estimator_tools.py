@@ -32,6 +32,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import mtboost
 from mtboost import MultiTaskClassifier, MultiTaskRanker, MultiTaskRegressor
+from mtboost.errors import DataError
 
 # scikit-learn's tools with a task column
 
@@ -142,6 +143,14 @@ def test_a_column_transformer_may_give_an_array_of_objects():
         of_frames, FRAME.drop(columns="color"), CLASSES, cv=SPLITS, error_score="raise"
     )
     np.testing.assert_array_equal(scores, expected)
+
+
+def test_a_task_column_in_an_array_without_names_is_refused_with_a_remedy():
+    columns = ColumnTransformer(
+        [("scaled", StandardScaler(), ["a", "b", "c"])], remainder="passthrough"
+    )
+    with pytest.raises(DataError, match=r"no names: .* after .set_output\(transform='pandas'\)"):
+        make_pipeline(columns, CLASSIFIER).fit(FRAME.drop(columns="color"), CLASSES)
 
 
 # The task as routed metadata

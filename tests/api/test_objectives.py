@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import mtboost
-from mtboost.errors import ParameterError
+import mtboost.lightgbm
+from mtboost.errors import ParameterError, UnsupportedError
 
 PAGE = Path(__file__).parents[2] / "docs/objectives.md"
 ROWS = [
@@ -139,3 +140,31 @@ def test_mape_with_weights_is_trained_whatever_the_rows(seed):
         params={"bagging_fraction": 0.7, "bagging_freq": 1, "num_leaves": 16},
     )
     assert np.isfinite(model.predict(rows, task=task)).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "in_xgboost", "in_lightgbm"),
+    [
+        ("poisson", "count:poisson", None),
+        ("count:poisson", None, "poisson"),
+        ("mse", "reg:squarederror", None),
+        ("reg:squarederror", None, "regression"),
+        ("squared_error", "reg:squarederror", "regression"),
+        ("log_loss", "binary:logistic", "binary"),
+        ("multi:softprob", None, "multiclass"),
+        ("reg:squareerror", "reg:squarederror", None),
+    ],
+)
+def test_an_objective_of_another_library_has_the_own_name_as_a_hint(given, in_xgboost, in_lightgbm):
+    X, task = np.random.default_rng(0).random((40, 2)), np.repeat(["a", "b"], 20)
+    for backend, own in (("xgboost", in_xgboost), ("lightgbm", in_lightgbm)):
+        if own is None:
+            continue
+        for objective in (given, {"a": given, "b": own}):
+            if isinstance(objective, dict) and own.startswith("multi"):
+                continue
+            with pytest.raises(ParameterError, match=f"Did you mean '{own}'"):
+                mtboost.fit(X, X[:, 0], task=task, objective=objective, backend=backend)
+        make = mtboost.xgboost if backend == "xgboost" else mtboost.lightgbm
+        with pytest.raises(UnsupportedError, match=f"Did you mean '{own}'"):
+            make.TaskObjective(given, task)

@@ -556,7 +556,7 @@ def test_an_objective_that_is_none_is_refused(library):
 
 def test_an_objective_of_the_other_library_is_refused(library):
     (other,) = (each for each in LIBRARIES.values() if each is not library)
-    with pytest.raises(UnsupportedError, match="known are .*" + library.squared_error):
+    with pytest.raises(ParameterError, match=f"Did you mean '{library.squared_error}'"):
         mtboost.fit(X, Y, backend=library.name, objective=other.squared_error, strategy="two-stage")
 
 

@@ -39,6 +39,7 @@ from mtboost.trees.losses import (
     is_classification,
     is_multiclass,
     main_name,
+    similar_objective,
     start_scores,
 )
 
@@ -76,7 +77,7 @@ def objectives_by_task(
                 f"one number: make each class a task of {backend.binary!r}, or fit it alone. {can}"
             )
         if name not in backend.mixable:
-            hint = did_you_mean(objective[task], backend.mixable)
+            hint = similar_objective(objective[task], backend.mixable)
             raise ParameterError(
                 f"{what}, which {backend.name} does not know or which cannot be mixed with "
                 f"others.{hint} {can}"
