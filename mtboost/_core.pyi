@@ -288,7 +288,7 @@ class TreeGrower(metaclass=_Pybind11Type):
         workers: Communicator | None = None,
         has_whole_tasks: bool = False,
         quantized_gradients: bool = False,
-        unseen_to_heavier: bool = False,
+        unseen_to_larger: bool = False,
     ) -> None: ...
     # A tree and the leaf of every row (~leaf if the row took no part).
     # tasks, rows: one flag each. features: ascending.
@@ -473,7 +473,7 @@ class SmallModels(metaclass=_Pybind11Type):
         random_strength: float = 0.0,
         n_outputs: int = 1,
         is_categorical: NDArray[np.uint8] | None = None,
-        unseen_to_heavier: bool = False,
+        unseen_to_larger: bool = False,
         n_threads: int = 1,
     ) -> None: ...
     # Adds the trees to the margins, shape (n_rows, n_outputs).

@@ -103,13 +103,13 @@ TreeGrower make_grower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
                        const std::optional<Contiguous<float>>& feature_weights, std::optional<feature_t> task_column,
                        double task_penalty, bool is_symmetric, double random_strength,
                        std::shared_ptr<PythonCommunicator> workers, bool has_whole_tasks, bool quantized_gradients,
-                       bool unseen_to_heavier) {
+                       bool unseen_to_larger) {
   std::optional<TaskRows> tasks;
   if (first_rows) tasks.emplace(as_vector(*first_rows, "first_rows"));
   return TreeGrower(std::move(matrix), std::move(score), std::move(tasks),
                     feature_weights ? as_vector(*feature_weights, "feature_weights") : std::vector<float>{},
                     task_column ? std::optional(TaskColumn{*task_column, task_penalty}) : std::nullopt, is_symmetric,
-                    random_strength, std::move(workers), has_whole_tasks, quantized_gradients, unseen_to_heavier);
+                    random_strength, std::move(workers), has_whole_tasks, quantized_gradients, unseen_to_larger);
 }
 
 // A tree and the matrix whose bins it speaks of.
@@ -319,7 +319,7 @@ void bind_grow(py::module_& module) {
              py::arg("task_penalty") = TaskColumn{}.penalty, py::arg("symmetric") = false,
              py::arg("random_strength") = 0.0, py::arg("workers").none(true) = py::none(),
              py::arg("has_whole_tasks") = false, py::arg("quantized_gradients") = false,
-             py::arg("unseen_to_heavier") = false);
+             py::arg("unseen_to_larger") = false);
   bind_grow_with<XgboostParams, XgboostRules>(grower);
   bind_grow_with<LightgbmParams, LightgbmRules>(grower);
 

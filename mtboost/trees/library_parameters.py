@@ -31,6 +31,7 @@ from mtboost.trees.losses import (
     is_quantile,
 )
 from mtboost.trees.refreshed_leaves import LeafRule
+from mtboost.trees.signs import read_signs
 
 Params = Mapping[str, Any]
 
@@ -291,13 +292,10 @@ class LibraryParameters(abc.ABC):
 
     def monotone_signs(self, params: Params, columns: Columns) -> list[int]:
         """Return the monotone constraint of each column, -1, 0 or 1; empty without any."""
-        signs: Any = params.get("monotone_constraints") or ()
-        if isinstance(signs, Mapping):
+        signs = read_signs(params.get("monotone_constraints") or (), "params")
+        if isinstance(signs, dict):
             signs = [signs.get(name, 0) for name in self.feature_names(columns)]
-        elif isinstance(signs, str):
-            signs = filter(None, signs.strip("()").split(","))
-        found = [int(sign) for sign in signs]
-        return found if any(found) else []
+        return signs if any(signs) else []
 
     @abc.abstractmethod
     def _own_constraints(

@@ -156,5 +156,5 @@ class TreeOptions:
             "symmetric": self.symmetric_trees,
             "random_strength": self.random_strength,
             "quantized_gradients": self.quantized_gradients,
-            "unseen_to_heavier": self.unseen_to_larger,
+            "unseen_to_larger": self.unseen_to_larger,
         }

@@ -83,7 +83,7 @@ class XgboostSmallTrainer(SmallTrainer):
             random_strength=self._options.random_strength,
             n_outputs=self._loss.n_outputs,
             is_categorical=self._is_categorical,
-            unseen_to_heavier=self._options.unseen_to_larger,
+            unseen_to_larger=self._options.unseen_to_larger,
             n_threads=self._n_threads,
         )
 

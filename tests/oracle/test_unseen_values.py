@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that no row of a node has go to its heavier child, and nothing else changes."""
+"""Values that no row of a node has go to its larger child, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def rows_of_nodes(tree: dict) -> list[np.ndarray]:
     return rows
 
 
-def assert_unseen_go_to_the_heavier_child(problem: Problem, tree: dict, before: dict) -> None:
+def assert_unseen_go_to_the_larger_child(problem: Problem, tree: dict, before: dict) -> None:
     rows, right, right_before = rows_of_nodes(tree), listed(tree), listed(before)
     for node in np.flatnonzero(tree["left"] >= 0).tolist():
         children = tree["left"][node], tree["right"][node]
-        is_left_heavier = tree["hessian"][children[0]] >= tree["hessian"][children[1]]
+        is_left_larger = tree["hessian"][children[0]] >= tree["hessian"][children[1]]
         bins = problem.bins[rows[node], tree["feature"][node]]
         is_sent = not (bins < 0).any()
-        expected = is_left_heavier if is_sent else before["default_left"][node]
+        expected = is_left_larger if is_sent else before["default_left"][node]
         assert tree["default_left"][node] == expected
         if node not in right:
             continue
@@ -58,14 +58,14 @@ def assert_unseen_go_to_the_heavier_child(problem: Problem, tree: dict, before: 
         if right_before[node] <= unseen:  # missing values are parted from all others
             assert right[node] == right_before[node]
         else:
-            sent = set() if is_left_heavier else unseen
+            sent = set() if is_left_larger else unseen
             assert right[node] == (right_before[node] - unseen) | sent
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
 @given(problem=problems(), score=st.sampled_from(sorted(SCORES)))
 @settings(max_examples=150, deadline=None)
-def test_unseen_values_go_to_the_heavier_child(
+def test_unseen_values_go_to_the_larger_child(
     symmetric: bool, problem: Problem, score: str
 ) -> None:
     gradients = problem.gradients.copy()
@@ -73,10 +73,10 @@ def test_unseen_values_go_to_the_heavier_child(
     problem = replace(problem, gradients=gradients)
     own = None if symmetric else SCORES[score][0]()
     before = grow(problem, own, symmetric=symmetric)
-    tree = grow(problem, own, symmetric=symmetric, unseen_to_heavier=True)
+    tree = grow(problem, own, symmetric=symmetric, unseen_to_larger=True)
     for name in UNCHANGED:
         assert_array_equal(tree[name], before[name])
-    assert_unseen_go_to_the_heavier_child(problem, tree, before)
+    assert_unseen_go_to_the_larger_child(problem, tree, before)
 
 
 def test_it_is_for_trees_of_xgboost() -> None:
@@ -96,15 +96,15 @@ def table(categories: list[str], seed: int) -> tuple[pandas.DataFrame, np.ndarra
 
 
 def test_new_categories_are_predicted_about_as_the_mean() -> None:
-    """XGBoost's rule sends them all to the same side: their mean was 1.1 off."""
+    """XGBoost's rule sends them all the same way. Three draws: the mean was .05 to .19 off, by
+    XGBoost's rule 1.3 to 1.8; RMSE 1.4 and 1.9 to 2.3."""
     X, y = table([f"m{i}" for i in range(20)], 0)
     new, y_new = table([f"n{i}" for i in range(20)], 1)
     options = {"task": "task", "effort": "fast", "linear_effects": False}
     models = [mtboost.fit(X, y, **own, **options) for own in ({}, {"unseen_to_larger": False})]
     with pytest.warns(UserWarning, match="categories"):
         found, other = (model.predict(new) for model in models)
-    assert abs(found.mean() - y_new.mean()) < 0.3
-    assert abs(other.mean() - y_new.mean()) > 0.6
+    assert abs(found.mean() - y_new.mean()) < 0.5 < abs(other.mean() - y_new.mean())
     error, of_other = (np.sqrt(np.mean((each - y_new) ** 2)) for each in (found, other))
     assert error < 0.9 * of_other
 

@@ -136,7 +136,7 @@ void SmallModels::grow(std::span<const std::uint32_t> models, std::span<const Gr
   if (params_.subsample < 1.0 && !options_.is_symmetric) extend_row_seeds(row_seeds_, params_, most_trees + n_outputs);
   ThreadPool pool(threads_for(kStepsPerCell * n_own_rows * rows_.cells.n_columns * n_outputs, n_threads));
   pool.parallel_for((models.size() + kModelsPerBlock - 1) / kModelsPerBlock, [&](std::size_t block) {
-    SortedGrowth growth(params_, options_.sends_unseen_to_heavier);
+    SortedGrowth growth(params_, options_.sends_unseen_to_larger);
     const std::size_t end = std::min((block + 1) * kModelsPerBlock, models.size());
     for (std::size_t i = block * kModelsPerBlock; i < end; ++i)
       for (std::size_t output = 0; output < n_outputs; ++output)
@@ -206,7 +206,7 @@ void SmallModels::grow_on_bins(std::size_t model, std::span<const GradientPair> 
   XgboostParams params = params_;
   if (!options_.is_symmetric) params.subsample = 1.0;  // drawn already
   TreeGrower grower(matrix, nullptr, std::nullopt, {}, std::nullopt, options_.is_symmetric, options_.random_strength,
-                    {}, false, false, options_.sends_unseen_to_heavier);
+                    {}, false, false, options_.sends_unseen_to_larger);
   const TreeGrower::Sample sample{trees_[model].first_nodes.size() - 1};
   auto [tree, leaves] = grower.grow(XgboostRules(*matrix, params), gradients, sample, 1, {});
   growth.nodes.clear();

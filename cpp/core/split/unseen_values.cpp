@@ -24,15 +24,15 @@ std::vector<std::uint8_t> bins_with_rows(std::span<const GradientSums> bins) {
   return has_rows;
 }
 
-void send_unseen_to_heavier_side(std::span<const std::uint8_t> has_rows, bool has_missing, Split& split) {
-  const bool is_left_heavier = split.left.hessian >= split.right.hessian;
-  if (!has_missing) split.rule.default_left = is_left_heavier;
+void send_unseen_to_larger_side(std::span<const std::uint8_t> has_rows, bool has_missing, Split& split) {
+  const bool is_left_larger = split.left.hessian >= split.right.hessian;
+  if (!has_missing) split.rule.default_left = is_left_larger;
   if (split.rule.kind == SplitKind::ordered) return;
   const auto is_unseen = [&](bin_t bin) { return has_rows[bin] == 0; };
   // The split of missing values from all others lists only such categories; XGBoost loads no node that lists none.
   if (std::ranges::all_of(split.listed_bins, is_unseen)) return;
   std::erase_if(split.listed_bins, is_unseen);
-  if (is_left_heavier) return;
+  if (is_left_larger) return;
   for (bin_t bin = 0; bin < has_rows.size(); ++bin)
     if (has_rows[bin] == 0) split.listed_bins.push_back(bin);
 }
