@@ -49,8 +49,8 @@ from task_methods.rows import Floats
 
 import mtboost
 from mtboost.datasets import TaskFamily, make_task_family
-from mtboost.model.libraries import get_backend
-from mtboost.model.own_units import units_differ
+from mtboost.model.inputs.libraries import get_backend
+from mtboost.model.inputs.own_units import units_differ
 
 ROWS_OF_TASK, TEST_ROWS, MOST_ROWS = 100, 400, 1500
 KINDS = {8: ("x 1", "x 5", "noise x 5"), 30: ("x 2", "x 5", "noise x 5")}

@@ -19,7 +19,7 @@ from mtboost.base.dataset import split_task_column
 from mtboost.base.labels import as_labels, as_nonnegative
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError
-from mtboost.model.checked_rows import Units
+from mtboost.model.inputs.checked_rows import Units
 
 #: Different labels of which all are collected: more are no classes.
 _MOST_LABELS = 10_000

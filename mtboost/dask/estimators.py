@@ -26,7 +26,7 @@ from mtboost.dask.predicting import predict_with
 from mtboost.dask.workers import client_of
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.estimators.multi_task import MultiTaskClassifier, MultiTaskRegressor
-from mtboost.model.predictions import UnknownTask
+from mtboost.model.prediction.predictions import UnknownTask
 
 
 class _OnDask:

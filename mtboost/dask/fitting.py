@@ -48,17 +48,17 @@ from mtboost.dask.searching import (
 )
 from mtboost.dask.workers import Workers, client_of
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.model.arguments import DRAWN, Arguments
-from mtboost.model.checked_rows import warn_of_small_units
 from mtboost.model.fitted import model_of
 from mtboost.model.fitting import FIT_ARGUMENTS
-from mtboost.model.keywords import where_it_belongs
-from mtboost.model.libraries import get_backend
-from mtboost.model.making_settings import make_settings
+from mtboost.model.inputs.arguments import DRAWN, Arguments
+from mtboost.model.inputs.checked_rows import warn_of_small_units
+from mtboost.model.inputs.keywords import where_it_belongs
+from mtboost.model.inputs.libraries import get_backend
+from mtboost.model.inputs.making_settings import make_settings
+from mtboost.model.inputs.named_objectives import complete_objective
+from mtboost.model.inputs.problem import Problem
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.named_objectives import complete_objective
-from mtboost.model.problem import Problem
-from mtboost.model.reports import TaskReport, joined_reports
+from mtboost.model.parts.task_report import TaskReport, joined_reports
 from mtboost.model.sharing.plan import SharingPlan
 from mtboost.trees.losses import is_quantile, is_ranking, is_survival
 

@@ -32,12 +32,12 @@ from mtboost.dask.searching import (
 )
 from mtboost.dask.workers import WorkerTeam, threads_of, threads_of_worker
 from mtboost.errors import DataError
-from mtboost.model.arguments import Arguments, Strategy
-from mtboost.model.checked_rows import check_rows
 from mtboost.model.fitted import fitted_by_plan
 from mtboost.model.fitting import fit_two_stages
-from mtboost.model.holding_out import check_training_rows, split_rows
-from mtboost.model.problem import Problem
+from mtboost.model.inputs.arguments import Arguments, Strategy
+from mtboost.model.inputs.checked_rows import check_rows
+from mtboost.model.inputs.holding_out import check_training_rows, split_rows
+from mtboost.model.inputs.problem import Problem
 from mtboost.model.sharing.effort import Effort
 from mtboost.model.sharing.plan import SharingPlan, fit_plan
 from mtboost.model.stages.settings import Settings

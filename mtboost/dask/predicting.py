@@ -21,7 +21,7 @@ from mtboost.base.dataset import is_column
 from mtboost.dask.chunks import delayed_partitions
 from mtboost.dask.workers import client_of, threads_of, threads_of_worker
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.predictions import UnknownTask
+from mtboost.model.prediction.predictions import UnknownTask
 
 Method = Literal["predict", "predict_proba", "predict_margin"]
 

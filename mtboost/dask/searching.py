@@ -17,7 +17,7 @@ from mtboost.base.tasks import TaskName, ranks_in_tasks
 from mtboost.base.validation import Folds
 from mtboost.dask.chunks import Chunk
 from mtboost.model.fitting import choose_plan
-from mtboost.model.holding_out import with_positives
+from mtboost.model.inputs.holding_out import with_positives
 from mtboost.model.sharing.effort import Effort
 from mtboost.model.sharing.evidence import Sharing
 from mtboost.model.sharing.plan import SharingPlan

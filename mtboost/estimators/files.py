@@ -19,7 +19,7 @@ from mtboost.base.archive import array_from_bytes, array_to_bytes, require, writ
 from mtboost.base.atomic_file import PathName
 from mtboost.base.renamed import renamed
 from mtboost.errors import ModelFormatError, ParameterError
-from mtboost.model.keywords import where_in_a_method
+from mtboost.model.inputs.keywords import where_in_a_method
 
 # Python writes and reads no integer of more digits as text.
 _TOO_LARGE = 10**sys.int_info.default_max_str_digits

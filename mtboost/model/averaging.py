@@ -19,11 +19,11 @@ from mtboost.base.checks import check_count, check_type
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, UnsupportedError
-from mtboost.model.arguments import Arguments
-from mtboost.model.boosters import Boosters
-from mtboost.model.common_stage import CommonStage
+from mtboost.model.inputs.arguments import Arguments
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.reports import TaskReport
+from mtboost.model.parts.boosters import Boosters
+from mtboost.model.parts.common_stage import CommonStage
+from mtboost.model.parts.task_report import TaskReport
 from mtboost.model.sharing.effort import Effort
 from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.trees.document import Document

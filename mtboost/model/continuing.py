@@ -10,8 +10,8 @@ from typing import Any
 from mtboost.base.archive import read_model
 from mtboost.base.checks import listed
 from mtboost.errors import ParameterError
-from mtboost.model.arguments import Arguments
-from mtboost.model.checked_rows import check_takes_new_rows
+from mtboost.model.inputs.arguments import Arguments
+from mtboost.model.inputs.checked_rows import check_takes_new_rows
 from mtboost.model.model import MultiTaskModel
 
 _ROUNDS = 100

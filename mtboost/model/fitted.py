@@ -18,14 +18,14 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.threads import openmp_threads
 from mtboost.base.validation import Folds, cross_validation
 from mtboost.errors import DataError
-from mtboost.model.arguments import DRAWN, Arguments
-from mtboost.model.boosters import Boosters
-from mtboost.model.calibration import Calibration, fit_calibration
-from mtboost.model.evaluation import margins_of_rows
-from mtboost.model.holding_out import N_FOLDS
-from mtboost.model.intervals import score_dataset
+from mtboost.model.inputs.arguments import DRAWN, Arguments
+from mtboost.model.inputs.holding_out import N_FOLDS
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.reports import task_reports
+from mtboost.model.parts.boosters import Boosters
+from mtboost.model.parts.calibration import Calibration, fit_calibration
+from mtboost.model.parts.task_report import task_reports
+from mtboost.model.prediction.evaluation import margins_of_rows
+from mtboost.model.prediction.intervals import score_dataset
 from mtboost.model.sharing.curves import mean_histories
 from mtboost.model.sharing.evidence import WITH_INDEPENDENT
 from mtboost.model.sharing.plan import SharingPlan, fit_plan

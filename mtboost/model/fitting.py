@@ -24,27 +24,27 @@ from mtboost.base.task_weights import TaskWeight
 from mtboost.base.threads import openmp_threads, threads_of_library
 from mtboost.base.validation import Folds
 from mtboost.errors import DataError, ParameterError
-from mtboost.model.arguments import Arguments, EvalMetric, Strategy, TaskSplits, Validation
 from mtboost.model.averaging import fit_ensemble
-from mtboost.model.calibration import check_can_calibrate
-from mtboost.model.checked_rows import Units, check_metrics, check_rows, warn_of_small_units
 from mtboost.model.continuing import continued
-from mtboost.model.evaluation import validation_errors
 from mtboost.model.fitted import Fitted, add_held_out, fitted_by_plan, model_of
-from mtboost.model.holding_out import (
+from mtboost.model.inputs.arguments import Arguments, EvalMetric, Strategy, TaskSplits, Validation
+from mtboost.model.inputs.checked_rows import Units, check_metrics, check_rows, warn_of_small_units
+from mtboost.model.inputs.holding_out import (
     check_later_rows,
     check_training_rows,
     split_rows,
     with_positives,
 )
-from mtboost.model.intervals import check_is_of_numbers
-from mtboost.model.keywords import where_it_belongs
-from mtboost.model.making_settings import make_settings
+from mtboost.model.inputs.keywords import where_it_belongs
+from mtboost.model.inputs.making_settings import make_settings
+from mtboost.model.inputs.named_objectives import check_n_classes
+from mtboost.model.inputs.own_units import warn_of_units, with_own_units
+from mtboost.model.inputs.problem import Problem, read_problem
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.named_objectives import check_n_classes
-from mtboost.model.own_units import warn_of_units, with_own_units
-from mtboost.model.problem import Problem, read_problem
-from mtboost.model.reports import validation_scores
+from mtboost.model.parts.calibration import check_can_calibrate
+from mtboost.model.parts.task_report import validation_scores
+from mtboost.model.prediction.evaluation import validation_errors
+from mtboost.model.prediction.intervals import check_is_of_numbers
 from mtboost.model.sharing.effort import Effort, EffortOption
 from mtboost.model.sharing.plan import SharingPlan, fit_plan
 from mtboost.model.sharing.planning import plan_sharing

@@ -20,16 +20,16 @@ from mtboost.base.validation import parts_of_eval_set
 from mtboost.errors import DataError
 from mtboost.metrics.metric import Metric
 from mtboost.metrics.scorers import is_known
-from mtboost.model.changes import add_task, checked_rows, parts_without_task
-from mtboost.model.checked_rows import check_takes_new_rows
-from mtboost.model.intervals import TasksWithIntervals
-from mtboost.model.keywords import where_in_a_change, where_in_a_method
-from mtboost.model.new_rows import RowsOfTask, check_known, rows_by_task
-from mtboost.model.new_task import check_new_name
-from mtboost.model.parts import from_parts, to_parts
-from mtboost.model.refreshing import refreshed_parts
-from mtboost.model.reporting import ReportedTasks
-from mtboost.model.updating import updated_parts
+from mtboost.model.changes.joining_and_leaving import add_task, checked_rows, parts_without_task
+from mtboost.model.changes.refreshing import refreshed_parts
+from mtboost.model.changes.updating import updated_parts
+from mtboost.model.inputs.checked_rows import check_takes_new_rows
+from mtboost.model.inputs.keywords import where_in_a_change, where_in_a_method
+from mtboost.model.parts.model_file import from_parts, to_parts
+from mtboost.model.prediction.intervals import TasksWithIntervals
+from mtboost.model.prediction.new_rows import RowsOfTask, check_known, rows_by_task
+from mtboost.model.prediction.rows_of_task import check_new_name
+from mtboost.model.reports.reporting import ReportedTasks
 from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.pooling import PoolingOption
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mtboost.base.checks import as_float, check_type, shown
 from mtboost.errors import ParameterError
-from mtboost.model.arguments import is_zero
 from mtboost.model.fitting import FIT_ARGUMENTS
-from mtboost.model.keywords import where_it_belongs
-from mtboost.model.making_settings import AUTO_LEARNING_RATE, LEARNING_RATE
+from mtboost.model.inputs.arguments import is_zero
+from mtboost.model.inputs.keywords import where_it_belongs
+from mtboost.model.inputs.making_settings import AUTO_LEARNING_RATE, LEARNING_RATE
 from mtboost.trees.backend import Backend
 
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from mtboost.base.user_warnings import warn_user
 from mtboost.base.validation import fraction_of
 from mtboost.errors import DataError, MissingDependencyError, ParameterError, TrainingError
 from mtboost.metrics.metric import Metric
-from mtboost.model.arguments import Arguments
 from mtboost.model.fitting import FIT_ARGUMENTS, check_results, fit
-from mtboost.model.libraries import get_backend
-from mtboost.model.making_settings import metric_of
+from mtboost.model.inputs.arguments import Arguments
+from mtboost.model.inputs.libraries import get_backend
+from mtboost.model.inputs.making_settings import metric_of
+from mtboost.model.inputs.named_objectives import names_of_objectives
+from mtboost.model.inputs.problem import read_problem
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.named_objectives import names_of_objectives
-from mtboost.model.problem import read_problem
 from mtboost.model.search_space import Space, check_fit_arguments, make_space
 
 if TYPE_CHECKING:

@@ -121,8 +121,8 @@ def test_what_cannot_be_calibrated_is_refused(options):
 
 
 def test_files_with_another_calibration_are_refused(long):
-    metadata, members = mtboost.model.parts.to_parts(long.__getstate__())
+    metadata, members = mtboost.model.parts.model_file.to_parts(long.__getstate__())
     for change in ({"pooled": [1.0]}, {"slopes": [1.0]}, {"tasks": ["a", "a", "b"]}):
         forged = {**metadata, "format": 7, "calibration": {**metadata["calibration"], **change}}
         with pytest.raises(ModelFormatError, match="calibration"):
-            mtboost.model.parts.from_parts(forged, members)
+            mtboost.model.parts.model_file.from_parts(forged, members)

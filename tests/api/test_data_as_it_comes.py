@@ -9,7 +9,7 @@ import pytest
 import mtboost
 from mtboost.base.checked_tables import as_table
 from mtboost.errors import DataError
-from mtboost.model.task_trees import TaskTrees
+from mtboost.model.parts.task_trees import TaskTrees
 
 TWO_STAGE = {"task": "shop", "strategy": "two-stage", "num_boost_round": 20}
 

@@ -26,7 +26,7 @@ from shared_tasks import (
 
 import mtboost
 from mtboost.errors import ParameterError
-from mtboost.model.libraries import get_backend
+from mtboost.model.inputs.libraries import get_backend
 from mtboost.model.sharing import effort as effort_module
 from mtboost.model.sharing import planning
 from mtboost.model.sharing import search as search_module

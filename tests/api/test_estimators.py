@@ -144,7 +144,7 @@ def test_the_number_of_rounds_depends_on_the_strategy(monkeypatch):
     )
     estimator.fit(NUMBERS, VALUES, task=SHOP)
     assert set(estimator.quit_round_.values()) == {100}
-    monkeypatch.setattr("mtboost.model.making_settings._AUTO_ROUNDS", 3)
+    monkeypatch.setattr("mtboost.model.inputs.making_settings._AUTO_ROUNDS", 3)
     estimator.set_params(strategy="auto", early_stopping_rounds=5, linear_effects=False)
     estimator.fit(NUMBERS, VALUES, task=SHOP)
     assert set(estimator.quit_round_.values()) <= {0, 1, 2, 3}

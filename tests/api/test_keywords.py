@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mtboost
-from mtboost.model.arguments import Arguments
+from mtboost.model.inputs.arguments import Arguments
 
 ROWS = np.zeros((4, 1)), np.zeros(4)
 

@@ -12,7 +12,7 @@ from scipy import special
 
 import mtboost
 from mtboost.metrics import evaluate_by_task, get_metric
-from mtboost.model.libraries import get_backend
+from mtboost.model.inputs.libraries import get_backend
 from mtboost.model.sharing.evidence import Evidence
 from mtboost.model.stages.objectives import ObjectiveByTask
 from mtboost.model.stages.task_losses import scale_of

@@ -11,7 +11,7 @@ import xgboost
 
 import mtboost
 from mtboost.errors import DataError, ParameterError, UnsupportedError
-from mtboost.model import updating
+from mtboost.model.changes import updating
 
 FIXED = {
     "strategy": "two-stage",

@@ -8,8 +8,8 @@ from sklearn.model_selection import GroupKFold, KFold
 import mtboost
 from mtboost.base.dataset import Dataset
 from mtboost.errors import ParameterError
-from mtboost.model.libraries import get_backend
-from mtboost.model.own_units import OWN_SPREAD, ModelOfHalves, spread_of_units, units_differ
+from mtboost.model.inputs.libraries import get_backend
+from mtboost.model.inputs.own_units import OWN_SPREAD, ModelOfHalves, spread_of_units, units_differ
 from mtboost.model.stages import specific
 
 TASKS = ("cents", "euros", "thousands")

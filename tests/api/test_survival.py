@@ -17,9 +17,9 @@ from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics import evaluate_by_task, evaluate_strata, get_metric
 from mtboost.metrics.survival import n_comparable_events
 from mtboost.metrics.task_rows import TaskRows
-from mtboost.model import updating
-from mtboost.model.gains import gains_by_task
-from mtboost.model.libraries import get_backend
+from mtboost.model.changes import updating
+from mtboost.model.changes.gains import gains_by_task
+from mtboost.model.inputs.libraries import get_backend
 from mtboost.model.stages.mean_watch import MeanWatch
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import TaskObjective, TaskQuitting, TaskSplit, task_metric

@@ -17,9 +17,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import mtboost
 from mtboost.base.latest import Latest
 from mtboost.errors import DataError
-from mtboost.model import common_stage, task_trees
+from mtboost.model.parts import common_stage, task_trees
+from mtboost.model.parts.task_trees import TaskTrees
 from mtboost.model.stages import adding, common_trees
-from mtboost.model.task_trees import TaskTrees
 from mtboost.trees.nodes import Nodes
 
 N = 330

@@ -12,8 +12,8 @@ from libraries import LIBRARIES
 from sklearn.model_selection import LeaveOneGroupOut, TimeSeriesSplit, cross_val_score
 
 import mtboost
-from mtboost.model import holding_out
-from mtboost.model.libraries import get_backend
+from mtboost.model.inputs import holding_out
+from mtboost.model.inputs.libraries import get_backend
 from mtboost.model.sharing import planning
 from mtboost.model.sharing.effort import EFFORTS
 

@@ -29,7 +29,7 @@ from task_data import make_fraud_weeks, names_in, read_rows, task_set  # noqa: E
 from task_data.scores import binary_scores, calibration_error  # noqa: E402
 from task_methods import DEFAULTS, METHODS, Budget, Fitted, Rows, SkippedError  # noqa: E402
 
-from mtboost.model import holding_out  # noqa: E402
+from mtboost.model.inputs import holding_out  # noqa: E402
 from mtboost.model.sharing.effort import EFFORTS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")

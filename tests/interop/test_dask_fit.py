@@ -26,7 +26,7 @@ from mtboost.dask.chunks import Chunk  # noqa: E402
 from mtboost.dask.placing import Placement, place_tasks, rows_before  # noqa: E402
 from mtboost.dask.searching import Found, Sample, sample_of, sampled  # noqa: E402
 from mtboost.model import fitting  # noqa: E402
-from mtboost.model.checked_rows import Units  # noqa: E402
+from mtboost.model.inputs.checked_rows import Units  # noqa: E402
 from mtboost.model.sharing.plan import fit_plan  # noqa: E402
 
 N_ROWS = 1500

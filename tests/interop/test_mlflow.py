@@ -88,12 +88,12 @@ def test_a_logged_estimator_is_served(backend, format):
     trusted = [
         "mtboost.estimators.multi_task.classifier.MultiTaskClassifier",
         "mtboost.model.model.MultiTaskModel",
-        "mtboost.model.boosters.Boosters",
+        "mtboost.model.parts.boosters.Boosters",
         "mtboost.model.stages.common_trees.CommonTrees",
         "mtboost.trees.pooled_leaves.PooledTrees",
         f"{type(estimator.model_.common_trees.backend).__module__}."
         f"{type(estimator.model_.common_trees.backend).__name__}",
-        "mtboost.model.reports.TaskReport",
+        "mtboost.model.parts.task_report.TaskReport",
         "mtboost.base.tables.Columns",
         f"{type(estimator.booster('x')).__module__}.Booster",
         "collections.OrderedDict",  # in those of LightGBM

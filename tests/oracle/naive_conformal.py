@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantiles of conformity scores per task in loops: the twin of mtboost/model/conformal.py.
+"""Quantiles of conformity scores per task in loops: the twin of model/prediction/conformal.py.
 
 Steps and letters are those of docs/intervals.md.
 """

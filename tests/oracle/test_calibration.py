@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from mtboost.model.calibration import POOLED_DEVIATIONS, fit_calibration, shrunk_deviations
+from mtboost.model.parts.calibration import POOLED_DEVIATIONS, fit_calibration, shrunk_deviations
 
 
 def rows(seed, n_tasks=12, slopes=1.0, intercepts=0.0):

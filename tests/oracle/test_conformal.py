@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from oracle.naive_conformal import naive_quantiles
 
-from mtboost.model.conformal import task_quantiles
+from mtboost.model.prediction.conformal import task_quantiles
 
 SIZES = [0, 1, 2, 3, 7, 20, 60, 300]
 

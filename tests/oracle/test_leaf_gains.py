@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from mtboost.model.libraries import get_backend
+from mtboost.model.inputs.libraries import get_backend
 from mtboost.trees.leaf_gains import Splits, gains_of_values
 
 _rng = np.random.default_rng(0)

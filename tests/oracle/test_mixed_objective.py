@@ -16,7 +16,7 @@ from oracle.test_losses import (
 from mtboost.base.dataset import Dataset
 from mtboost.errors import TrainingError
 from mtboost.metrics import Metric, evaluate_by_task, get_metric
-from mtboost.model.libraries import get_backend
+from mtboost.model.inputs.libraries import get_backend
 from mtboost.model.stages.mixed_objective import (
     gradient_function,
     measure_losses,

@@ -11,7 +11,7 @@ import xgboost
 import mtboost
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.metrics import task_scorer
-from mtboost.model import task_trees
+from mtboost.model.parts import task_trees
 from mtboost.model.stages import common_trees, linear_effects
 from mtboost.trees import task_values
 from mtboost.trees.nesting import Nesting, with_groups

@@ -14,7 +14,7 @@ import mtboost
 from mtboost.base.archive import array_from_bytes, array_to_bytes
 from mtboost.base.checked_tables import as_table
 from mtboost.errors import ModelFormatError
-from mtboost.model import parts
+from mtboost.model.parts import model_file
 from mtboost.model.sharing.evidence import Evidence
 from mtboost.model.stages import small_models, specific
 from mtboost.trees.backend import Rows
@@ -328,7 +328,7 @@ def of_classes():
 
 @pytest.mark.parametrize("kind", ["alone", "of_classes", "two-stage", "categories"])
 def test_a_file_of_many_tasks_has_the_same_model(kind, request, tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "MANY_TASKS", 2)
+    monkeypatch.setattr(model_file, "MANY_TASKS", 2)
     fitted = {"two-stage": fit, "categories": lambda: fit(X=WITH_CATEGORIES)}
     model = fitted[kind]() if kind in fitted else request.getfixturevalue(kind)
     table = WITH_CATEGORIES if kind == "categories" else X
@@ -378,7 +378,7 @@ def set_in(name, place, value):
 def test_files_of_many_tasks_that_contradict_themselves_are_refused(
     change, message, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(parts, "MANY_TASKS", 2)
+    monkeypatch.setattr(model_file, "MANY_TASKS", 2)
     fit(num_boost_round=2).save(tmp_path / "model")
     (tmp_path / "model").write_bytes(forged((tmp_path / "model").read_bytes(), change))
     with pytest.raises(ModelFormatError, match=message):

@@ -17,7 +17,7 @@ import mtboost
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import ParameterError
-from mtboost.model.libraries import get_backend
+from mtboost.model.inputs.libraries import get_backend
 from mtboost.model.stages import common, working_model
 from mtboost.model.stages import linear_effects as stage
 from mtboost.model.stages.random_slopes import first_variances, fit_effects

@@ -45,7 +45,7 @@ from mtboost.estimators.tree_parameters import (
     rows_at_least,
     seed_of,
 )
-from mtboost.model.keywords import where_in_a_method
+from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.xgboost.bins import bin_matrix
 from mtboost.xgboost.boosted_models import booster_of
 from mtboost.xgboost.matrices import quantile_matrix

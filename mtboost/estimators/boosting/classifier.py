@@ -29,7 +29,7 @@ from mtboost.base.sklearn_input import (
 from mtboost.errors import DataError
 from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
-from mtboost.model.keywords import where_in_a_method
+from mtboost.model.inputs.keywords import where_in_a_method
 
 _LABELS = "labels in several columns must be 0, 1, or NaN where unknown. Classes go in one column."
 

@@ -19,7 +19,7 @@ from mtboost.estimators.boosting.classifier import BoostingClassifier
 from mtboost.estimators.boosting.regressor import BoostingRegressor
 from mtboost.estimators.boosting.rounds import Engine, JointEngine, Margins, SeparateEngines
 from mtboost.estimators.tree_parameters import MaxFeatures, features_per_node
-from mtboost.model.keywords import where_in_a_method
+from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.trees.projections import (
     NComponents,
     Projection,

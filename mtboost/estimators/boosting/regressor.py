@@ -19,7 +19,7 @@ from mtboost.errors import DataError
 from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.rounds import Margins
 from mtboost.estimators.boosting.scoring import mean_r2
-from mtboost.model.keywords import where_in_a_method
+from mtboost.model.inputs.keywords import where_in_a_method
 
 # Differences of two labels fit in float32.
 _MOST = 1.7e38

@@ -21,7 +21,7 @@ from mtboost.errors import ParameterError
 from mtboost.estimators.forests.compressed_labels import LabelColumns, Labels
 from mtboost.estimators.forests.forest_file import forest_from_file, forest_to_file
 from mtboost.estimators.table_estimator import TableEstimator
-from mtboost.model.keywords import where_in_a_method
+from mtboost.model.inputs.keywords import where_in_a_method
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -25,7 +25,7 @@ from mtboost.estimators.forests.mt_decision_tree import (
     MTTreeEstimator,
 )
 from mtboost.estimators.tree_parameters import MaxFeatures
-from mtboost.model.keywords import where_in_a_method
+from mtboost.model.inputs.keywords import where_in_a_method
 
 # What AdaBoost.M1 counts as the error of a tree that makes none.
 _LEAST_ERROR = 1e-10

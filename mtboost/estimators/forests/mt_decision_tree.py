@@ -34,7 +34,7 @@ from mtboost.estimators.tree_parameters import (
     rows_at_least,
     seed_of,
 )
-from mtboost.model.keywords import where_in_a_method
+from mtboost.model.inputs.keywords import where_in_a_method
 
 Criterion = Literal["joint", "sum", "max", "concat"]
 

@@ -30,7 +30,7 @@ from mtboost.estimators.forests.base import (
     ForestLabels,
 )
 from mtboost.estimators.tree_parameters import MaxFeatures
-from mtboost.model.keywords import where_in_a_method
+from mtboost.model.inputs.keywords import where_in_a_method
 
 
 class _MTExtraTrees(BaseForest):

@@ -41,7 +41,7 @@ from mtboost.estimators.forests.base import (
     ForestLabels,
 )
 from mtboost.estimators.tree_parameters import MaxFeatures
-from mtboost.model.keywords import where_in_a_method
+from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.trees.projections import NComponents, Projection, make_projection
 
 # Of so few outputs the covariance matrix, 8 MB at most, has all principal components.

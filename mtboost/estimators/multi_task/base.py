@@ -37,18 +37,18 @@ from mtboost.base.threads import threads_of_jobs
 from mtboost.errors import ParameterError
 from mtboost.estimators.files import SavedEstimator
 from mtboost.estimators.tree_parameters import seed_of
-from mtboost.model.arguments import EvalMetric, Strategy, TaskSplits, Validation, strategy_of
 from mtboost.model.fitting import fit
-from mtboost.model.keywords import (
+from mtboost.model.inputs.arguments import EvalMetric, Strategy, TaskSplits, Validation, strategy_of
+from mtboost.model.inputs.keywords import (
     names_of_estimators,
     where_in_a_method,
     where_in_an_estimator,
     where_it_belongs,
 )
-from mtboost.model.libraries import get_backend
+from mtboost.model.inputs.libraries import get_backend
 from mtboost.model.model import MultiTaskModel
-from mtboost.model.parts import to_parts
-from mtboost.model.predictions import UnknownTask
+from mtboost.model.parts.model_file import to_parts
+from mtboost.model.prediction.predictions import UnknownTask
 from mtboost.model.sharing.effort import EffortOption
 from mtboost.trees.backend import Backend
 from mtboost.trees.feature_weights import PriorOption

@@ -25,8 +25,8 @@ from mtboost.estimators.multi_task.base import (
     MultiTaskEstimator,
     Objective,
 )
-from mtboost.model.keywords import where_in_a_method
-from mtboost.model.predictions import OUTPUTS, UnknownTask
+from mtboost.model.inputs.keywords import where_in_a_method
+from mtboost.model.prediction.predictions import OUTPUTS, UnknownTask
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import is_classification, is_multiclass
 

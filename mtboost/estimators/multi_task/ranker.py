@@ -18,8 +18,8 @@ from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.multi_task.base import MultiTaskEstimator, Objective, where_outside_fit
 from mtboost.estimators.multi_task.classifier import MultiTaskClassifier
 from mtboost.metrics.by_task import evaluate_by_task
-from mtboost.model.keywords import where_in_a_method
-from mtboost.model.predictions import UnknownTask
+from mtboost.model.inputs.keywords import where_in_a_method
+from mtboost.model.prediction.predictions import UnknownTask
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import is_ranking
 

@@ -19,9 +19,9 @@ from mtboost.base.task_tables import is_mapping
 from mtboost.errors import UnsupportedError
 from mtboost.estimators.multi_task.base import UNROUTED_OUTPUT, MultiTaskEstimator, Objective
 from mtboost.estimators.multi_task.classifier import MultiTaskClassifier
-from mtboost.model.keywords import where_in_a_method
-from mtboost.model.named_objectives import MOST_CLASSES
-from mtboost.model.predictions import UnknownTask
+from mtboost.model.inputs.keywords import where_in_a_method
+from mtboost.model.inputs.named_objectives import MOST_CLASSES
+from mtboost.model.prediction.predictions import UnknownTask
 from mtboost.trees.backend import Backend
 from mtboost.trees.losses import is_survival
 

@@ -14,7 +14,6 @@ from mtboost.base.checks import check_count
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warning_once
 from mtboost.model.estimates import weighted_mean
-from mtboost.model.evaluation import ALL_TASKS
 from mtboost.model.plots.drawing import (
     COLORS,
     FAINT,
@@ -32,6 +31,7 @@ from mtboost.model.plots.rows import (
     labelled_rows,
     predictions,
 )
+from mtboost.model.prediction.evaluation import ALL_TASKS
 from mtboost.trees.losses import is_classification
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from mtboost.model.plots.drawing import (
     style_of,
 )
 from mtboost.model.plots.rows import check_one_output, fitted, one_table, predictions, some_rows
-from mtboost.model.predictions import FittedTasks
+from mtboost.model.prediction.predictions import FittedTasks
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -14,7 +14,6 @@ from mtboost.base.checks import check_choice, check_count
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.estimates import make_score
-from mtboost.model.evaluation import ALL_TASKS, GAIN_OVER
 from mtboost.model.plots.drawing import (
     COLORS,
     FAINT,
@@ -30,6 +29,7 @@ from mtboost.model.plots.drawing import (
     rows_height,
     task_rows,
 )
+from mtboost.model.prediction.evaluation import ALL_TASKS, GAIN_OVER
 
 if TYPE_CHECKING:
     import matplotlib.axes

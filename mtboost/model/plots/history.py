@@ -14,6 +14,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError
+from mtboost.model.parts.task_report import TaskReport
 from mtboost.model.plots.drawing import (
     COLOR_MAP,
     COLORS,
@@ -32,8 +33,7 @@ from mtboost.model.plots.drawing import (
     rows_height,
 )
 from mtboost.model.plots.rows import fitted
-from mtboost.model.predictions import FittedTasks
-from mtboost.model.reports import TaskReport
+from mtboost.model.prediction.predictions import FittedTasks
 from mtboost.model.sharing.evidence import WITH_INDEPENDENT
 
 if TYPE_CHECKING:

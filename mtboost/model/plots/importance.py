@@ -15,7 +15,6 @@ from mtboost.base.checks import check_count, check_switch
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warning_once
-from mtboost.model.contributions import ExplainedTasks
 from mtboost.model.plots.drawing import (
     COLOR_MAP,
     MOST_NAMES,
@@ -28,6 +27,7 @@ from mtboost.model.plots.drawing import (
     task_rows,
 )
 from mtboost.model.plots.rows import fitted, some_rows, tables_by_task
+from mtboost.model.prediction.contributions import ExplainedTasks
 
 if TYPE_CHECKING:
     import matplotlib.axes

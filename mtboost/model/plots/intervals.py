@@ -14,7 +14,6 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warning_once
-from mtboost.model.intervals import predict_interval
 from mtboost.model.plots.drawing import (
     COLORS,
     FAINT,
@@ -35,7 +34,8 @@ from mtboost.model.plots.rows import (
     labelled_rows,
     predictions,
 )
-from mtboost.model.predictions import FittedTasks
+from mtboost.model.prediction.intervals import predict_interval
+from mtboost.model.prediction.predictions import FittedTasks
 
 if TYPE_CHECKING:
     import matplotlib.figure

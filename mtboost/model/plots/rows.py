@@ -15,10 +15,10 @@ from mtboost.base.tables import Table, has_names
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, UnsupportedError
-from mtboost.model.contributions import ExplainedTasks
-from mtboost.model.evaluation import on_label_scale
-from mtboost.model.new_rows import check_known, rows_by_task
-from mtboost.model.predictions import FittedTasks
+from mtboost.model.prediction.contributions import ExplainedTasks
+from mtboost.model.prediction.evaluation import on_label_scale
+from mtboost.model.prediction.new_rows import check_known, rows_by_task
+from mtboost.model.prediction.predictions import FittedTasks
 from mtboost.trees.losses import as_zero_one, is_ranking, is_survival
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.tasks import TaskName
+from mtboost.model.parts.task_report import TaskReport
 from mtboost.model.plots.drawing import (
     FAINT,
     MOST_NAMES,
@@ -22,7 +23,6 @@ from mtboost.model.plots.drawing import (
     rows_height,
 )
 from mtboost.model.plots.rows import fitted
-from mtboost.model.reports import TaskReport
 
 if TYPE_CHECKING:
     import matplotlib.axes

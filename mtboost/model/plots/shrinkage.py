@@ -36,7 +36,7 @@ from mtboost.model.plots.rows import (
     labelled_rows,
     predictions,
 )
-from mtboost.model.predictions import FittedTasks
+from mtboost.model.prediction.predictions import FittedTasks
 
 if TYPE_CHECKING:
     import matplotlib.axes

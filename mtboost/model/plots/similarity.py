@@ -26,7 +26,7 @@ from mtboost.model.plots.drawing import (
     pyplot,
 )
 from mtboost.model.plots.rows import fitted, one_table, some_rows
-from mtboost.model.predictions import FittedTasks
+from mtboost.model.prediction.predictions import FittedTasks
 
 if TYPE_CHECKING:
     import matplotlib.axes

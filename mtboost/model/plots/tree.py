@@ -15,7 +15,7 @@ from mtboost.base.tasks import TaskName
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.model.plots.drawing import COLORS, MUTED, ink, name_of, new_axes, note, paper
 from mtboost.model.plots.rows import fitted
-from mtboost.model.predictions import FittedTasks
+from mtboost.model.prediction.predictions import FittedTasks
 from mtboost.model.stages.common_trees import NodesByTask
 from mtboost.trees.nodes import Nodes
 
