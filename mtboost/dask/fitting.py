@@ -56,6 +56,7 @@ from mtboost.model.inputs.keywords import where_it_belongs
 from mtboost.model.inputs.libraries import get_backend
 from mtboost.model.inputs.making_settings import make_settings
 from mtboost.model.inputs.named_objectives import complete_objective
+from mtboost.model.inputs.own_units import HARDLY_COUNT
 from mtboost.model.inputs.problem import Problem
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.parts.task_report import TaskReport, joined_reports
@@ -188,6 +189,8 @@ def fit(
             progress.begin("search on a sample")
             sample = sample_of(found.tasks, search_rows)
             searched = _found_on(workers, rows, sample, column, shared, arguments)
+            if searched.hardly_counts_some:
+                warn_user(f"{HARDLY_COUNT}, or call mtboost.fit on a sample (docs/mixed_tasks.md).")
             plan = for_all_tasks(searched.plan, template.tasks.names).for_rows(found.n_rows)
         progress.begin("training on all workers")
         prepared = workers.call(prepare, *rows, job=shared)

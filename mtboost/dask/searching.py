@@ -18,6 +18,7 @@ from mtboost.base.validation import Folds
 from mtboost.dask.chunks import Chunk
 from mtboost.model.fitting import choose_plan
 from mtboost.model.inputs.holding_out import with_positives
+from mtboost.model.inputs.own_units import hardly_counts_some
 from mtboost.model.sharing.effort import Effort
 from mtboost.model.sharing.evidence import Sharing
 from mtboost.model.sharing.plan import SharingPlan
@@ -70,10 +71,13 @@ class Found:
         Of the tasks in the sample.
     n_valid : dict of task name to (int, int)
         Validation rows of each of them, and positive ones.
+    hardly_counts_some : bool
+        Whether the labels of some tasks vary too little for one squared error of all.
     """
 
     plan: SharingPlan
     n_valid: dict[TaskName, tuple[int, int]]
+    hardly_counts_some: bool = False
 
 
 def search_sample(settings: Settings, folds: Folds, effort: Effort) -> Found:
@@ -91,7 +95,8 @@ def search_sample(settings: Settings, folds: Folds, effort: Effort) -> Found:
         np.bincount(own, minlength=folds.tasks.n_tasks).tolist() for own in (codes, codes[positive])
     )
     pairs = zip(*counts, strict=True)
-    return Found(replace(plan, common=None), dict(zip(folds.tasks, pairs, strict=True)))
+    n_valid = dict(zip(folds.tasks, pairs, strict=True))
+    return Found(replace(plan, common=None), n_valid, hardly_counts_some(settings, train))
 
 
 def for_all_tasks(plan: SharingPlan, tasks: Collection[TaskName]) -> SharingPlan:

@@ -280,6 +280,14 @@ def test_units_too_small_for_splits_warn_as_on_one_machine(client, y, weight, me
     assert found[0].filename == __file__
 
 
+def test_tasks_that_hardly_count_beside_others_warn(client):
+    y = Y * np.where(TASK == 2, 1000.0, 1.0)
+    options = {"effort": "fast", "num_boost_round": 2, "specific_rounds": 0}
+    with pytest.warns(UserWarning, match="vary much less .* call mtboost.fit on a sample") as found:
+        mtboost.dask.fit(client, spread(X), spread(y), task=spread(TASK), **options)
+    assert found[0].filename == __file__
+
+
 def test_sums_of_parts_are_those_of_all_rows():
     rng = np.random.default_rng(0)
     y, weight = 1e3 + rng.normal(size=60), rng.uniform(0, 2, 60) * (np.arange(60) >= 30)

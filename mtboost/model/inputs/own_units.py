@@ -46,6 +46,11 @@ _MOST_CELLS, _FEW_ROWS = 2_000_000, 2_000
 _N_ERRORS = 2.0
 #: Of log(slope), so that no task has all the weight.
 _LEAST_VARIANCE = 1e-4
+#: What users are warned of, and what they can always do.
+HARDLY_COUNT = (
+    "The labels of some tasks vary much less than those of others, and hardly count in one squared "
+    "error of all. Divide the labels of each by their standard deviation"
+)
 #: How rows are held out so that each task keeps some.
 _KEEPING_TASKS = ("random", "stratified", "last")
 
@@ -86,14 +91,18 @@ def _keeps_tasks(validation: Any) -> bool:
 
 def warn_of_units(settings: Settings, data: Dataset) -> None:
     """Warn where the units of tasks differ much, and all have one squared error."""
-    name = settings.backend.squared_error
-    if settings.objectives.names == name and units_differ(data, settings.backend, _WARNED_SPREAD):
+    if hardly_counts_some(settings, data):
         warn_user(
-            "The labels of some tasks vary much less than those of others, and hardly count in one "
-            "squared error of all. Divide the labels of each by their standard deviation, or leave "
-            "out what keeps one for all (docs/mixed_tasks.md lists it, such as objective, "
-            f"n_ensemble and validation='tasks'). fit() then has objective={{task: {name!r}, ...}}."
+            f"{HARDLY_COUNT}, or leave out what keeps one for all (docs/mixed_tasks.md lists it, "
+            "such as objective, n_ensemble and validation='tasks'). fit() then has "
+            f"objective={{task: {settings.backend.squared_error!r}, ...}}."
         )
+
+
+def hardly_counts_some(settings: Settings, data: Dataset) -> bool:
+    """Return whether one squared error of all tasks is that of those with the largest unit."""
+    is_one = settings.objectives.names == settings.backend.squared_error
+    return is_one and units_differ(data, settings.backend, _WARNED_SPREAD)
 
 
 def units_differ(data: Dataset, library: Backend, least: float = OWN_SPREAD) -> bool:
