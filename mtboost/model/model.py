@@ -15,7 +15,7 @@ from mtboost.base.renamed import renamed
 from mtboost.base.tables import Table
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import warning_once
+from mtboost.base.user_warnings import warn_user, warning_once
 from mtboost.base.validation import parts_of_eval_set
 from mtboost.errors import DataError
 from mtboost.metrics.metric import Metric
@@ -439,7 +439,7 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
                 n_threads=n_threads,
                 seed=seed,
             )
-            parts |= {"conformity_scores": {}, "calibration": None}  # those of other predictions
+            parts |= self._without_what_predictions_showed()
         model = self._copy(**parts)
         for name, (table, labels, own_weight, margin) in new.items():
             model.add_task(
@@ -600,7 +600,17 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
             shrink=shrink,
             n_threads=n_threads,
         )
-        return self._copy(**parts, conformity_scores={}, calibration=None)
+        return self._copy(**parts, **self._without_what_predictions_showed())
+
+    def _without_what_predictions_showed(self) -> dict[str, Any]:
+        """Return the attributes of a model whose predictions differ from those of this one."""
+        if self.calibration is not None:
+            warn_user(
+                "The model is calibrated, and the one that update() and refresh() return is not: "
+                "its probabilities are those before calibration. For calibrated ones fit again, on "
+                "all rows, with calibrate=True."
+            )
+        return {"conformity_scores": {}, "calibration": None}
 
     # ---- files ------------------------------------------------------------------------------
 

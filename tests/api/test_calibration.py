@@ -91,8 +91,13 @@ def test_changes_of_a_calibrated_model(long):
     smaller = long.remove_task("b")
     assert set(smaller.calibration.by_task) == {"a", "c"}
     np.testing.assert_array_equal(smaller.predict({"a": X})["a"], long.predict({"a": X})["a"])
-    assert long.update(X, Y, task=TASK, rounds=1).calibration is None
-    assert long.refresh(X, Y, task=TASK).calibration is None
+    for change in (
+        lambda: long.update(X, Y, task=TASK, rounds=1),
+        lambda: long.refresh(X, Y, task=TASK),
+    ):
+        with pytest.warns(UserWarning, match="is calibrated, and the one that update") as found:
+            assert change().calibration is None
+        assert found[0].filename == __file__
     with pytest.raises(UnsupportedError, match=r"models\[0\] is calibrated"):
         mtboost.average_models([long])
 
