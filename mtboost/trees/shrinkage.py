@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import chdtri
 
 from mtboost.base.arrays import Float64Array
 
@@ -57,6 +59,46 @@ def estimate_population(values: Float64Array, variances: Float64Array) -> Popula
     scale = weights.sum() - (weights**2).sum() / weights.sum()
     excess = _q(values, weights) - (len(values) - 1)
     spread = max(0.0, float(excess / scale)) if scale > 0.0 else 0.0
+    return _population(values, variances, spread)
+
+
+def bound_population(
+    values: Float64Array, variances: Float64Array, confidence: float
+) -> Population:
+    """Mean, and an upper confidence bound of the spread, for values that are normal.
+
+    The bound is the τ² for which Cochran's Q with weights 1/(variance + τ²) is the quantile at
+    1 - `confidence` of its distribution, χ² with n - 1 degrees of freedom; 0 if Q is smaller
+    at τ² = 0. The estimate by moments is often far too small for a few values. It also has the
+    weights of τ² = 0, with which a value of large variance hardly counts.
+
+    Parameters
+    ----------
+    values, variances : ndarray of float64, shape (n,), n > 0
+    confidence : float in (0, 1)
+
+    References
+    ----------
+    viechtbauer2007, Q-profile intervals (key in docs/papers.md).
+    """
+    variances = np.maximum(variances, _LEAST_VARIANCE)
+    if len(values) == 1:
+        return _population(values, variances, 0.0)
+    target = float(chdtri(len(values) - 1, confidence))
+    # With all weights at most 1/τ², Q is at most the plain sum of squares over τ².
+    largest = float(((values - values.mean()) ** 2).sum()) / target
+
+    def excess(share: float) -> float:
+        return _q(values, 1.0 / (variances + share * largest)) - target
+
+    if excess(0.0) <= 0.0:
+        return _population(values, variances, 0.0)
+    share = brentq(excess, 0.0, 1.0, xtol=1e-15) if excess(1.0) < 0.0 else 1.0
+    return _population(values, variances, share * largest)
+
+
+def _population(values: Float64Array, variances: Float64Array, spread: float) -> Population:
+    """Population of known spread."""
     weights = 1.0 / (variances + spread)
     mean = float(np.average(values, weights=weights))
     return Population(mean, spread, float((weights**2 * variances).sum() / weights.sum() ** 2))

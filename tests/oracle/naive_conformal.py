@@ -7,6 +7,7 @@ Steps and letters are those of docs/intervals.md.
 import math
 
 import numpy as np
+from scipy.stats import chi2
 
 COUNTS = [0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256]
 LEAST = 1e-3
@@ -34,6 +35,28 @@ def population(values, variances):
     return sum(w * v for w, v in zip(weights, values, strict=True)) / sum(weights), spread
 
 
+def upper_population(values, variances):
+    """Mean, and spread at which Q is the lower quartile of its distribution; by bisection."""
+
+    def centre_and_q(spread):
+        w = [1.0 / (max(own, 1e-100) + spread) for own in variances]
+        mean = sum(map(math.prod, zip(w, values, strict=True))) / sum(w)
+        return mean, sum(own * (v - mean) ** 2 for own, v in zip(w, values, strict=True))
+
+    low, high = 0.0, 0.0
+    if len(values) > 1:
+        quartile, mean = chi2.ppf(0.25, len(values) - 1), sum(values) / len(values)
+        if centre_and_q(0.0)[1] > quartile:
+            high = sum((v - mean) ** 2 for v in values) / quartile
+    while high - low > 1e-15 * high:
+        middle = (low + high) / 2
+        if centre_and_q(middle)[1] > quartile:
+            low = middle
+        else:
+            high = middle
+    return centre_and_q(high)[0], high
+
+
 class Naive:
     def __init__(self, scores, alpha):
         self.level = 1.0 - alpha
@@ -44,7 +67,7 @@ class Naive:
             order = np.argsort(keys[first : first + len(own)])
             self.scores.append([float(own[row]) for row in order])
             first += len(own)
-        self.m, self.c = self.credibility()
+        self.m, self.c, self.relative = self.credibility()
 
     def credibility(self):
         known = [own for own in self.scores if own]
@@ -57,13 +80,18 @@ class Naive:
         relative = squares / n_free if n_free else 1.0
         m, spread = sum(map(sum, known)) / sum(map(len, known)), 0.0
         for _ in range(3):
-            m, spread = population(means, [relative * m * m / len(own) for own in known])
-        return m, max(relative * m * m / spread, LEAST) if spread else math.inf
+            m, spread = upper_population(means, [relative * m * m / len(own) for own in known])
+        return m, max(relative * m * m / spread, LEAST) if spread else math.inf, relative
 
     def scale(self, rows):
         if math.isinf(self.c):
             return self.m
-        return (self.c * self.m + sum(rows)) / (self.c + len(rows))
+        c, n = self.c, len(rows)
+        if n:  # at most two standard deviations from m, of the population and by sampling
+            spread = ((sum(rows) / n - self.m) / 2.0) ** 2 - self.relative * self.m**2 / n
+            if spread * c > self.relative * self.m**2:
+                c = max(LEAST, self.relative * self.m**2 / spread)
+        return (c * self.m + sum(rows)) / (c + n)
 
     def ratios(self, own, n_others):
         """Each score over the scale by the next `n_others` rows, in a circle."""

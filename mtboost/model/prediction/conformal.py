@@ -6,7 +6,8 @@ task with n scores:
 
 0. Where tasks with fewer scores have larger ones, scores are first divided by that trend.
 1. Its scale is the mean of its scores, shrunk to that of all tasks (credibility): with sum S it is
-   (c m + S)/(c + n). Each score is divided by the scale that the other rows of its task give.
+   (c m + S)/(c + n), with a smaller c for a task that is far from the others. Each score is divided
+   by the scale that the other rows of its task give.
 2. The ratios of the other tasks are computed as if these had about n scores too, so that they show
    how uncertain a scale of so few scores is. A task without scores has the scale m.
 3. The distribution of the task's ratios is shrunk to that of all tasks: n of these ratios count
@@ -26,13 +27,18 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
-from mtboost.trees.shrinkage import estimate_population
+from mtboost.trees.shrinkage import bound_population, estimate_population
 
 #: Numbers of scores for which quantiles are computed; above the last, of all scores of a task.
 _COUNTS = np.array([0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256])
 _ALL = np.iinfo(np.int64).max
 #: Least c and κ: that much the tasks always share.
 _LEAST_SHARED = 1e-3
+#: Confidence of the upper bound of the variance between tasks. With too small a variance noisy
+#: tasks are covered too rarely; with too large a one coverage is less even, but right on average.
+_CONFIDENCE = 0.75
+#: Standard deviations from the mean of all tasks beyond which a task has a smaller c.
+_FARTHEST = 2.0
 _N_ESTIMATES = 3  # of a mean or weights, and of the spread that they follow from
 #: Tasks that show a trend.
 _LEAST_OF_TREND = 4
@@ -146,6 +152,8 @@ class _Pool:
         Mean m of all tasks.
     credibility : float
         Number c of scores that m counts beside those of a task.
+    relative : float
+        Variance of the scores of a task over their squared mean.
     """
 
     scores: Float64Array
@@ -155,6 +163,7 @@ class _Pool:
     means: Float64Array
     mean: float
     credibility: float
+    relative: float
 
     @classmethod
     def of(cls, scores: Sequence[Float64Array]) -> _Pool:
@@ -165,10 +174,9 @@ class _Pool:
         # The rows that a scale is computed from must not depend on the order of rows in a table.
         values = values[np.lexsort((np.random.default_rng(0).random(len(values)), codes))]
         means = np.bincount(codes, values) / n_scores
-        mean, credibility = _credibility(values, codes, means, n_scores)
-        return cls(
-            values, n_scores, np.cumsum(n_scores) - n_scores, codes, means, mean, credibility
-        )
+        starts = np.cumsum(n_scores) - n_scores
+        estimates = _credibility(values, codes, means, n_scores)
+        return cls(values, n_scores, starts, codes, means, *estimates)
 
     @property
     def scales(self) -> Float64Array:
@@ -203,10 +211,20 @@ class _Pool:
         return np.asarray(np.maximum(own, 0.0) * unit)
 
     def _shrunk(self, sums: Float64Array, n: npt.NDArray[np.int64]) -> Float64Array:
-        """Scale of tasks with the given sums of `n` scores."""
+        """Scale of tasks with the given sums of `n` scores.
+
+        If the mean of a task is more than two standard deviations from m, its c follows from the
+        variance between tasks with which it would be two. Otherwise a noisy task beside many
+        similar ones would be shrunk to them however clear the difference is (efron1972, key in
+        docs/papers.md, limits this shift by another rule).
+        """
         if np.isinf(self.credibility):
             return np.full(len(sums), self.mean)
-        return np.asarray((self.credibility * self.mean + sums) / (self.credibility + n))
+        n_or_1 = np.maximum(n, 1)
+        squares = (sums / n_or_1 / self.mean - 1.0) ** 2 / max(self.relative, _ROUNDING)
+        own = np.where(n > 0, squares / _FARTHEST**2 - 1.0 / n_or_1, 0.0)
+        c = np.maximum(1.0 / np.maximum(1.0 / self.credibility, own), _LEAST_SHARED)
+        return np.asarray((c * self.mean + sums) / (c + n))
 
 
 def _credibility(
@@ -214,25 +232,26 @@ def _credibility(
     codes: npt.NDArray[np.int64],
     means: Float64Array,
     n_scores: npt.NDArray[np.int64],
-) -> tuple[float, float]:
-    """Mean m of all tasks, and c: the variance within tasks over that between their means.
+) -> tuple[float, float, float]:
+    """Mean m of all tasks, c, and the variance within a task over its squared mean.
 
-    The standard deviation within a task is proportional to its mean.
+    The standard deviation within a task is proportional to its mean. c is the variance within tasks
+    over an upper bound of that between their means.
     """
     mean = float(scores.mean())
     if mean == 0.0:
-        return 0.0, np.inf
+        return 0.0, np.inf, 1.0
     squares = np.bincount(codes, (scores - means[codes]) ** 2)
     has_free = (n_scores > 1) & (means > 0.0)
     n_free = int((n_scores[has_free] - 1).sum())
     relative = float((squares[has_free] / means[has_free] ** 2).sum() / n_free) if n_free else 1.0
     spread = 0.0
     for _ in range(_N_ESTIMATES):
-        population = estimate_population(means, relative * mean**2 / n_scores)
+        population = bound_population(means, relative * mean**2 / n_scores, _CONFIDENCE)
         mean, spread = population.mean, population.spread
     if spread == 0.0:
-        return mean, np.inf
-    return mean, max(relative * mean**2 / spread, _LEAST_SHARED)
+        return mean, np.inf, relative
+    return mean, max(relative * mean**2 / spread, _LEAST_SHARED), relative
 
 
 @dataclass(frozen=True, slots=True, eq=False)
