@@ -443,6 +443,7 @@ WRONG = {
         ({"bootstrap": True, "max_samples": N_ROWS + 1}, "max_samples must be .*found 301"),
         ({"bootstrap": True, "max_samples": 0.0}, "max_samples must be .*found 0.0"),
         ({"oob_score": True}, "oob_score=True needs bootstrap=True"),
+        ({"max_samples": 0.5}, "max_samples needs bootstrap=True"),
         ({"oob_score": max, "bootstrap": True}, "oob_score must be True or False, found"),
     ],
     ProjectedForestRegressor: [

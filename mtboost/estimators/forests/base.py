@@ -228,6 +228,10 @@ class BaseForest(TableEstimator):
         n_missing = check_count("n_estimators", self.n_estimators, low=1)
         if self.oob_score and not self.bootstrap:
             raise ParameterError("oob_score=True needs bootstrap=True: else no row is out of bag.")
+        if self.max_samples is not None and not self.bootstrap:
+            raise ParameterError(
+                "max_samples needs bootstrap=True: without, each tree has all rows. Leave it out."
+            )
         n_rows, n_features = table.shape
         params = {
             "max_features": features_per_node(self.max_features, n_features),

@@ -139,8 +139,8 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
     bootstrap : bool, default=False
         Grow each tree on rows drawn with replacement.
     max_samples : int or float, optional
-        Number of rows drawn for each tree; a float is a fraction of them. By default as many as
-        there are.
+        Number of rows drawn for each tree with `bootstrap`; a float is a fraction of them. By
+        default as many as there are.
     oob_score : bool, default=False
         Score each row by the trees that it was not drawn for.
     task : str or int, optional

@@ -194,8 +194,8 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
     bootstrap : bool, default=True
         Grow each tree on rows drawn with replacement.
     max_samples : int or float, optional
-        Number of rows drawn for each tree; a float is a fraction of them. By default as many as
-        there are.
+        Number of rows drawn for each tree with `bootstrap`; a float is a fraction of them. By
+        default as many as there are.
     oob_score : bool, default=False
         Score each row by the trees that it was not drawn for.
     warm_start : bool, default=False
