@@ -25,6 +25,7 @@ from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import listed, shown
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.tables import TaskColumn, has_names
+from mtboost.base.task_tables import is_mapping
 from mtboost.base.times import without_column
 from mtboost.errors import DataError
 
@@ -49,6 +50,7 @@ def checked_table(
     time_column : str, optional
         Another one, of a data frame.
     """
+    check_not_mapping("X", X)
     X = checked_sparse(X, "X")
     is_frame = has_names(X)
     # Of a frame scikit-learn checks the names only, and a mask it passes over.
@@ -72,12 +74,23 @@ def checked_table(
 def checked_labels(estimator: Any, y: Any, **options: Any) -> Any:
     """Check labels by scikit-learn's rules; `options` are those of its ``check_X_y``."""
     check_not_masked(y)
+    check_not_mapping("y", y)
     try:
         with reading_numbers("y"), _keeping_names(estimator):
             return validate_data(estimator, y=y, **options)
     except TypeError:  # pandas' NA is not true or false
         check_classes(y)
         raise
+
+
+def check_not_mapping(argument: str, values: Any) -> None:
+    """Raise TypeError for a mapping of tasks where there is one table."""
+    if is_mapping(values):
+        raise TypeError(
+            f"{argument} is a {type(values).__name__}: pass one table X and the labels of its "
+            "rows. A table for each task, X={task: table} and y={task: labels}, is for "
+            "mtboost.fit and the MultiTask estimators."
+        )
 
 
 def mixed_as_objects(y: Any) -> Any:
@@ -219,6 +232,7 @@ def label_array(y: Any) -> npt.NDArray[Any]:
 
 def accuracy(y: Any, predicted: Any, sample_weight: Any) -> float:
     """Part of the rows that are predicted right."""
+    check_not_mapping("y", y)
     y = label_array(y) if has_names(y) else y
     try:
         with reading_numbers("y or sample_weight"):
@@ -233,6 +247,7 @@ def accuracy(y: Any, predicted: Any, sample_weight: Any) -> float:
 
 def r2(y: Any, predicted: Any, sample_weight: Any) -> float:
     """Coefficient of determination, averaged over outputs."""
+    check_not_mapping("y", y)
     with reading_numbers("y or sample_weight"):
         y = checked_sparse(y, "y").toarray(order="C") if issparse(y) else y
         return float(r2_score(y, predicted, sample_weight=sample_weight))

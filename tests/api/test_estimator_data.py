@@ -148,6 +148,12 @@ def test_a_mapping_of_tables_gives_a_mapping_of_predictions(estimator, y):
         else:
             assert_equal(estimator.decision_function(TABLES)[task])
             assert estimator.predict_proba(TABLES)[task].shape == (len(table), len(np.unique(y)))
+    rows = np.concatenate([table.index for table in TABLES.values()])
+    in_one, task = FRAME.loc[rows, ["a", "b", "c"]], FRAME.loc[rows, "shop"]
+    expected = estimator.score(in_one, y[rows], np.concatenate([*weight.values()]), task=task)
+    assert estimator.score(TABLES, labels, weight) == expected
+    with pytest.raises(DataError, match="y lacks task 'y'"):
+        estimator.score(TABLES, {"x": labels["x"]})
     assert estimator.feature_importances_.shape == (3,)
     assert boosters(clone(estimator).fit(TABLES, labels)) != boosters(estimator)
 

@@ -63,6 +63,19 @@ def outputs(model, X, **options):
     return getattr(model, "predict_proba", model.predict)(X, **options)
 
 
+@pytest.mark.parametrize(("model", "y"), [*WITH_TASKS.values(), *WITHOUT_TASKS.values()])
+def test_mappings_of_tables_are_refused(model, y):
+    fitted = clone(model).fit(X, y)
+    message = "is a dict: pass one table X and the labels of its rows"
+    for call in (
+        lambda: clone(model).fit({"x": X}, {"x": y}),
+        lambda: fitted.predict({"x": X}),
+        lambda: fitted.score({"x": X}, {"x": y}),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
 # scikit-learn's rules
 
 ROUNDED = "float32 residuals: weight 3 times one of them is rounded, three of them are not"

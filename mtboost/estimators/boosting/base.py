@@ -24,7 +24,7 @@ from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_count, check_number, check_switch, check_verbose
 from mtboost.base.labels import as_label_weights, check_sum_of_weights
 from mtboost.base.renamed import renamed
-from mtboost.base.sklearn_input import check_not_masked, reading_numbers
+from mtboost.base.sklearn_input import check_not_mapping, check_not_masked, reading_numbers
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError
@@ -369,6 +369,7 @@ class BaseBoosting(TableEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         check_not_masked(y)
+        check_not_mapping("y", y)
         with reading_numbers("y"):
             checked: npt.NDArray[Any] = check_array(
                 checked_sparse(y, "y").toarray() if scipy.sparse.issparse(y) else y,

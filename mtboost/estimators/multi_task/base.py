@@ -124,6 +124,14 @@ def where_outside_fit(name: str, given: Mapping[str, Any], known: Collection[str
     return where_in_an_estimator(name, known, inspect.signature(MultiTaskEstimator).parameters)
 
 
+def in_one_array(argument: str, values: Any, X: Any) -> Any:
+    """Return what belongs to the rows of a mapping of tables, one table after the other."""
+    if values is None or not is_mapping(X):
+        return values
+    check_task_keys(argument, values, X)
+    return np.concatenate([as_array(values[task]) for task in X])
+
+
 class MultiTaskEstimator(SavedEstimator):
     """Shared part of classifier and regressor; parameters: :class:`MultiTaskClassifier`."""
 

@@ -24,6 +24,7 @@ from mtboost.estimators.multi_task.base import (
     UNROUTED_OUTPUT,
     MultiTaskEstimator,
     Objective,
+    in_one_array,
 )
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.prediction.predictions import OUTPUTS, UnknownTask
@@ -380,8 +381,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
 
         Parameters
         ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``. With a mapping `y` and `sample_weight` are mappings, too.
         y : array-like of shape (n_rows,) or (n_rows, n_labels)
             True classes.
         sample_weight : array-like of shape (n_rows,), optional
@@ -395,7 +396,9 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
             Fraction of the weight of the rows, of several labels a row that of the known labels,
             that is classified correctly.
         """
-        predicted = self.predict(X, task=task)
+        predicted = in_one_array("predictions", self.predict(X, task=task), X)
+        y = in_one_array("y", y, X)
+        sample_weight = in_one_array("sample_weight", sample_weight, X)
         if names_of_labels(y) is None:
             return accuracy(y, predicted, sample_weight)
         values, is_known = values_and_known(y)

@@ -17,7 +17,12 @@ from mtboost.base.several_labels import names_of_labels, values_and_known
 from mtboost.base.sklearn_input import r2
 from mtboost.base.task_tables import is_mapping
 from mtboost.errors import UnsupportedError
-from mtboost.estimators.multi_task.base import UNROUTED_OUTPUT, MultiTaskEstimator, Objective
+from mtboost.estimators.multi_task.base import (
+    UNROUTED_OUTPUT,
+    MultiTaskEstimator,
+    Objective,
+    in_one_array,
+)
 from mtboost.estimators.multi_task.classifier import MultiTaskClassifier
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.inputs.named_objectives import MOST_CLASSES
@@ -222,8 +227,8 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
 
         Parameters
         ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``. With a mapping `y` and `sample_weight` are mappings, too.
         y : array-like of shape (n_rows,) or (n_rows, n_labels)
             True numbers, or times as in ``fit``.
         sample_weight : array-like of shape (n_rows,), optional
@@ -260,7 +265,9 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
                 n_bootstrap=2,
             )
             return float(table["concordance"].iloc[-1])  # of all tasks together
-        predicted = self.predict(X, task=task)
+        predicted = in_one_array("predictions", self.predict(X, task=task), X)
+        y = in_one_array("y", y, X)
+        sample_weight = in_one_array("sample_weight", sample_weight, X)
         if names_of_labels(y) is None:
             return r2(y, predicted, sample_weight)
         values, is_known = values_and_known(y)
