@@ -288,7 +288,7 @@ class TreeGrower(metaclass=_Pybind11Type):
         workers: Communicator | None = None,
         has_whole_tasks: bool = False,
         quantized_gradients: bool = False,
-        unseen_to_larger: bool = False,
+        unseen_at_random: bool = False,
     ) -> None: ...
     # A tree and the leaf of every row (~leaf if the row took no part).
     # tasks, rows: one flag each. features: ascending.
@@ -307,8 +307,11 @@ class TreeGrower(metaclass=_Pybind11Type):
 class Tree(metaclass=_Pybind11Type):
     # Raises TypeError: made by TreeGrower.grow().
     def __init__(self, *args: object, **kwargs: object) -> None: ...
-    # By name; nodes in the order of cpp/core/tree/tree.hpp.
-    def arrays(self) -> dict[str, NDArray[Any]]: ...
+    # By name; nodes in the order of cpp/core/tree/tree.hpp. n_categories: of each feature; those
+    # that no training row has are listed where missing values go right.
+    def arrays(
+        self, *, n_categories: NDArray[np.uint32] | None = None
+    ) -> dict[str, NDArray[Any]]: ...
     # Leaf of every row of a matrix with the same bins.
     def leaves(self, matrix: BinnedMatrix, *, n_threads: int = 1) -> NDArray[np.int32]: ...
 
@@ -473,7 +476,8 @@ class SmallModels(metaclass=_Pybind11Type):
         random_strength: float = 0.0,
         n_outputs: int = 1,
         is_categorical: NDArray[np.uint8] | None = None,
-        unseen_to_larger: bool = False,
+        unseen_at_random: bool = False,
+        n_categories: NDArray[np.uint32] | None = None,
         n_threads: int = 1,
     ) -> None: ...
     # Adds the trees to the margins, shape (n_rows, n_outputs).

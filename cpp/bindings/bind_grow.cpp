@@ -8,6 +8,7 @@
 #include "grow/row_sample.hpp"
 #include "grow/tree_grower.hpp"
 #include "grow/xgboost_rules.hpp"
+#include "split/unseen_values.hpp"
 
 namespace mtboost {
 namespace {
@@ -103,13 +104,13 @@ TreeGrower make_grower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
                        const std::optional<Contiguous<float>>& feature_weights, std::optional<feature_t> task_column,
                        double task_penalty, bool is_symmetric, double random_strength,
                        std::shared_ptr<PythonCommunicator> workers, bool has_whole_tasks, bool quantized_gradients,
-                       bool unseen_to_larger) {
+                       bool unseen_at_random) {
   std::optional<TaskRows> tasks;
   if (first_rows) tasks.emplace(as_vector(*first_rows, "first_rows"));
   return TreeGrower(std::move(matrix), std::move(score), std::move(tasks),
                     feature_weights ? as_vector(*feature_weights, "feature_weights") : std::vector<float>{},
                     task_column ? std::optional(TaskColumn{*task_column, task_penalty}) : std::nullopt, is_symmetric,
-                    random_strength, std::move(workers), has_whole_tasks, quantized_gradients, unseen_to_larger);
+                    random_strength, std::move(workers), has_whole_tasks, quantized_gradients, unseen_at_random);
 }
 
 // A tree and the matrix whose bins it speaks of.
@@ -149,8 +150,9 @@ py::array_t<node_t> leaves(const GrownTree& grown, const BinnedMatrix& matrix, i
   return to_array(std::move(found));
 }
 
-// Categorical nodes as three arrays: which nodes, where their categories start, and those that are listed.
-py::dict to_dict(const Tree& tree, const BinEdges& edges) {
+// Categorical nodes as three arrays: which nodes, where their categories start, and those that are listed. n_categories: see
+// for_each_unused_category.
+py::dict to_dict(const Tree& tree, const BinEdges& edges, std::span<const std::uint32_t> n_categories) {
   std::vector<node_t> nodes;
   std::vector<std::int64_t> starts{0};
   std::vector<std::int32_t> categories;
@@ -161,6 +163,8 @@ py::dict to_dict(const Tree& tree, const BinEdges& edges) {
     std::sort(bins.begin(), bins.end());
     nodes.push_back(node);
     for (const bin_t bin : bins) categories.push_back(static_cast<std::int32_t>(edges.value(tree.feature[at], bin)));
+    for_each_unused_category(tree.feature[at], edges.n_bins(tree.feature[at]), tree.default_left[at] != 0, n_categories,
+                             [&](bin_t code) { categories.push_back(static_cast<std::int32_t>(code)); });
     starts.push_back(static_cast<std::int64_t>(categories.size()));
   }
   std::vector<float> thresholds;
@@ -319,12 +323,18 @@ void bind_grow(py::module_& module) {
              py::arg("task_penalty") = TaskColumn{}.penalty, py::arg("symmetric") = false,
              py::arg("random_strength") = 0.0, py::arg("workers").none(true) = py::none(),
              py::arg("has_whole_tasks") = false, py::arg("quantized_gradients") = false,
-             py::arg("unseen_to_larger") = false);
+             py::arg("unseen_at_random") = false);
   bind_grow_with<XgboostParams, XgboostRules>(grower);
   bind_grow_with<LightgbmParams, LightgbmRules>(grower);
 
   py::class_<GrownTree>(module, "Tree", "A grown tree.")
-      .def("arrays", [](const GrownTree& grown) { return to_dict(grown.tree, grown.matrix->edges()); })
+      .def(
+          "arrays",
+          [](const GrownTree& grown, const std::optional<Contiguous<std::uint32_t>>& n_categories) {
+            const auto counts = n_categories ? as_vector(*n_categories, "n_categories") : std::vector<std::uint32_t>{};
+            return to_dict(grown.tree, grown.matrix->edges(), counts);
+          },
+          py::kw_only(), py::arg("n_categories").noconvert().none(true) = py::none())
       .def("leaves", &leaves, py::arg("matrix"), py::kw_only(), py::arg("n_threads") = 1);
 }
 

@@ -36,10 +36,12 @@ std::unique_ptr<BoundModels> make_models(const Contiguous<float>& cells, const C
                                          const Contiguous<row_t>& first_valid_rows, const XgboostParams& params,
                                          bool is_symmetric, double random_strength, std::size_t n_outputs,
                                          const std::optional<Contiguous<std::uint8_t>>& is_categorical,
-                                         bool unseen_to_larger, int n_threads) {
+                                         bool unseen_at_random,
+                                         const std::optional<Contiguous<std::uint32_t>>& n_categories, int n_threads) {
   auto rows = as_rows(cells, first_rows, "cells");
   auto valid = as_rows(valid_cells, first_valid_rows, "valid_cells");
-  SmallModels::Options options{is_symmetric, random_strength, n_outputs, flags_of(is_categorical), unseen_to_larger};
+  SmallModels::Options options{is_symmetric, random_strength, n_outputs, flags_of(is_categorical), unseen_at_random};
+  if (n_categories) options.n_categories = as_vector(*n_categories, "n_categories");
   std::optional<SmallModels> models;
   {
     py::gil_scoped_release release;
@@ -104,7 +106,8 @@ void bind_small_models(py::module_& module) {
       .def(py::init(&make_models), py::kw_only(), py::arg("cells").noconvert(), py::arg("first_rows").noconvert(),
            py::arg("valid_cells").noconvert(), py::arg("first_valid_rows").noconvert(), py::arg("params"),
            py::arg("symmetric") = false, py::arg("random_strength") = 0.0, py::arg("n_outputs") = 1,
-           py::arg("is_categorical") = py::none(), py::arg("unseen_to_larger") = false, py::arg("n_threads") = 1)
+           py::arg("is_categorical") = py::none(), py::arg("unseen_at_random") = false,
+           py::arg("n_categories").noconvert().none(true) = py::none(), py::arg("n_threads") = 1)
       .def("grow", &grow, py::arg("models").noconvert(), py::arg("gradients").noconvert(),
            py::arg("margins").noconvert(), py::arg("valid_margins").noconvert(), py::kw_only(),
            py::arg("n_threads") = 1)

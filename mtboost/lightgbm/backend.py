@@ -99,7 +99,7 @@ class LightgbmBackend(Backend):
         }
     )
     fewest_rounds = 1
-    has_unseen_to_larger = False
+    has_unseen_at_random = False
     default_name = "Column_{}"
     threads = "num_threads"
     one_thread = {  # noqa: RUF012  # a constant

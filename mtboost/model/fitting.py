@@ -74,7 +74,7 @@ def fit(
     task_splits: TaskSplits | None = None,
     symmetric_trees: bool | None = None,
     random_strength: float | None = None,
-    unseen_to_larger: bool | None = None,
+    unseen_at_random: bool | None = None,
     linear_effects: bool | Literal["intercepts"] | None = None,
     shrink_to_constant: bool = True,
     backend: Literal["xgboost", "lightgbm"] = "xgboost",
@@ -185,10 +185,11 @@ def fit(
         Noise that is added to the gains of the splits of symmetric trees, so that nearly equal ones
         are chosen at random; often better at 1 or 2 (docs/symmetric_trees.md). Default: 0; searched
         by ``strategy="auto"``.
-    unseen_to_larger : bool, optional
-        Whether missing values and categories that no training row of a node has go to its child
-        with the larger sum of hessians. XGBoost sends such missing values to the right and such
-        categories to the left at each node, which may add up to extreme predictions. Needs
+    unseen_at_random : bool, optional
+        Whether missing values and categories that no training row of a node has go to one of its
+        children at random, to each with the probability that is its part of the hessians: over many
+        trees their predictions are about the mean. XGBoost sends such missing values to the right
+        and such categories to the left at each node, which may add up to extreme predictions. Needs
         ``backend="xgboost"``. Default: True with ``strategy="auto"`` where mtboost grows the trees,
         otherwise False.
     linear_effects : bool or "intercepts", optional

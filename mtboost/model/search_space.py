@@ -42,7 +42,7 @@ _IF_NONE = {
     "task_splits": False,
     "symmetric_trees": False,
     "random_strength": 0.0,
-    "unseen_to_larger": False,
+    "unseen_at_random": False,
 }
 
 # Names of the libraries' parameters as the estimators have them. How many rounds is decided by the

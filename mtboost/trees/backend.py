@@ -103,8 +103,8 @@ class Backend(LibraryParameters):
     adds_sums: ClassVar[bool]
     #: Fewest rounds that a task without base margins uses: LightGBM's start score is in the first.
     fewest_rounds: ClassVar[int]
-    #: Whether trees can be grown with ``TreeOptions.unseen_to_larger``.
-    has_unseen_to_larger: ClassVar[bool]
+    #: Whether trees can be grown with ``TreeOptions.unseen_at_random``.
+    has_unseen_at_random: ClassVar[bool]
     #: Its callbacks: ``TaskQuitting``, and one that lets tasks quit after given rounds.
     task_quitting: ClassVar[type[TaskWatch]]
     quit_at: ClassVar[type[BaseQuitAt]]

@@ -40,9 +40,10 @@ class TreeOptions:
         ν, noise in the choice of the splits of symmetric trees.
     quantized_gradients : bool
         Whether splits are found by gradients that are rounded to 16 bits; of trees for XGBoost.
-    unseen_to_larger : bool
-        Whether values that no row of a node has, missing ones and categories, go to its child with
-        the larger sum of hessians; otherwise where the library sends them. Of trees for XGBoost.
+    unseen_at_random : bool
+        Whether values that no row of a node has, missing ones and categories, go to a child that is
+        drawn by its part of the hessians; otherwise where the library sends them. Of trees for
+        XGBoost.
     one_stratum : bool
         Whether the risk sets of hazards have rows of all tasks, as if baselines were the same.
 
@@ -63,7 +64,7 @@ class TreeOptions:
     random_strength: float = 0.0
     one_stratum: bool = False
     quantized_gradients: bool = False
-    unseen_to_larger: bool = False
+    unseen_at_random: bool = False
 
     def __post_init__(self) -> None:
         make_split_score(self.split_score, self.beta)
@@ -79,7 +80,7 @@ class TreeOptions:
             )
         check_switch("symmetric_trees", self.symmetric_trees)
         check_switch("quantized_gradients", self.quantized_gradients)
-        check_switch("unseen_to_larger", self.unseen_to_larger)
+        check_switch("unseen_at_random", self.unseen_at_random)
         strength = check_number("random_strength", self.random_strength, low=0.0)
         object.__setattr__(self, "random_strength", strength)
         if self.symmetric_trees and self.split_score != "plain":
@@ -113,7 +114,7 @@ class TreeOptions:
             f"split_score={self.split_score!r}": self.split_score != "plain",
             "symmetric_trees=True": self.symmetric_trees,
             "quantized_gradients=True": self.quantized_gradients,
-            "unseen_to_larger=True": self.unseen_to_larger,
+            "unseen_at_random=True": self.unseen_at_random,
             "task_column": has_task_column,
             "task_splits": self.may_split_tasks,
         }
@@ -133,7 +134,7 @@ class TreeOptions:
             symmetric_trees=self.symmetric_trees,
             random_strength=self.random_strength,
             quantized_gradients=self.quantized_gradients,
-            unseen_to_larger=self.unseen_to_larger,
+            unseen_at_random=self.unseen_at_random,
         )
 
     def make_score(self) -> _core.SplitScore | None:
@@ -156,5 +157,5 @@ class TreeOptions:
             "symmetric": self.symmetric_trees,
             "random_strength": self.random_strength,
             "quantized_gradients": self.quantized_gradients,
-            "unseen_to_larger": self.unseen_to_larger,
+            "unseen_at_random": self.unseen_at_random,
         }

@@ -565,6 +565,12 @@ def _union_of_categories(documents: Sequence[Document], union: Sequence[str]) ->
     }
 
 
+def n_categories_of(document: Document) -> npt.NDArray[np.uint32]:
+    """Number of categories of each feature, whether rows have them or not; none before 3.1."""
+    starts = _model(document).get("cats", {}).get("feature_segments", [])
+    return np.diff(np.asarray(starts, np.int64)).astype(np.uint32)
+
+
 def _of_pandas(names: Document) -> Document:
     """Names of categories as XGBoost before 3.4 stores those of a DataFrame of pandas.
 

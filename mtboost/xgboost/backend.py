@@ -110,7 +110,7 @@ class XgboostBackend(Backend):
         }
     )
     fewest_rounds = 0
-    has_unseen_to_larger = True
+    has_unseen_at_random = True
     default_name = "f{}"
     threads = "nthread"
     one_thread = {"nthread": 1}  # noqa: RUF012  # a constant
@@ -211,7 +211,7 @@ class XgboostBackend(Backend):
     def _needs_core(params: Params, options: TreeOptions) -> bool:
         # Not where rows are drawn: small models have XGBoost's draws.
         draws_rows = params.get("subsample", 1) != 1
-        return options.symmetric_trees or (options.unseen_to_larger and not draws_rows)
+        return options.symmetric_trees or (options.unseen_at_random and not draws_rows)
 
     def with_min_leaf(self, params: Params, n_rows: int, weight: float) -> dict[str, Any] | None:
         if "min_child_weight" in params:

@@ -104,6 +104,7 @@ class XgboostGrowth(TaskGrowth):
         self._train: weakref.ref[xgboost.DMatrix] | None = None
         self._start_margin: Float32Array | None = None
         self._cuts: Cuts | None = None
+        self._unused_categories: dict[str, Any] = {}  # argument of the core that lists them
         # Rows in the bins of the training matrix; None: XGBoost is to find their leaves.
         self._binned: weakref.WeakKeyDictionary[xgboost.DMatrix, _core.BinnedMatrix | None] = (
             weakref.WeakKeyDictionary()
@@ -160,7 +161,7 @@ class XgboostGrowth(TaskGrowth):
         gradients = self._by_output(gradients)
         updated = margins.copy()
         for output, (grown_tree, leaves) in enumerate(self._grow(matrix, gradients)):
-            tree = grown_tree.arrays()
+            tree = grown_tree.arrays(**self._unused_categories)
             if len(left_out):
                 without = leaves[left_out]
                 leaves[left_out] = np.minimum(without, ~without)  # negative: took no part
@@ -421,6 +422,8 @@ class XgboostGrowth(TaskGrowth):
         if self._workers is not None:
             self._check_same_columns(self._workers, matrix)
         self._initialise(matrix, objective)
+        if self._options.unseen_at_random and self._workers is None and self._frame is not None:
+            self._unused_categories = {"n_categories": assemble.n_categories_of(self._frame)}
         if self._workers is not None:
             self._first_margin()  # makes a matrix: on all workers, whatever their rows have
         self._train = weakref.ref(matrix)

@@ -53,6 +53,8 @@ class XgboostSmallTrainer(SmallTrainer):
         self._options, self._n_threads = options, n_threads
         types = frame["learner"]["feature_types"] or []
         self._is_categorical = np.array([own == "c" for own in types], np.uint8)
+        draws = options.unseen_at_random
+        self._n_categories = assemble.n_categories_of(frame) if draws else None
 
     def bin_rows(self, rows: RowsByModel) -> npt.NDArray[np.bool_]:
         most = self._settings.max_bin
@@ -83,7 +85,8 @@ class XgboostSmallTrainer(SmallTrainer):
             random_strength=self._options.random_strength,
             n_outputs=self._loss.n_outputs,
             is_categorical=self._is_categorical,
-            unseen_to_larger=self._options.unseen_to_larger,
+            unseen_at_random=self._options.unseen_at_random,
+            n_categories=self._n_categories,
             n_threads=self._n_threads,
         )
 

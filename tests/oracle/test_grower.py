@@ -117,7 +117,7 @@ def grow(
     random_strength: float = 0.0,
     tree_number: int = 0,
     quantized_gradients: bool = False,
-    unseen_to_larger: bool = False,
+    unseen_at_random: bool = False,
 ) -> dict:
     """The kernel's tree, with the leaf of every row."""
     X = problem.bins.astype(np.float32)  # value b of a numerical feature lies in bin b
@@ -144,7 +144,7 @@ def grow(
         symmetric=symmetric,
         random_strength=random_strength,
         quantized_gradients=quantized_gradients,
-        unseen_to_larger=unseen_to_larger,
+        unseen_at_random=unseen_at_random,
     )
     p = problem.params
     params = _core.XgboostParams(

@@ -19,7 +19,8 @@ class RandomStream {
     splits_of_node,
     projection_of_tree,
     noise_of_level,
-    rounding_of_gradients
+    rounding_of_gradients,
+    unseen_values
   };
 
   // The streams of a purpose in one tree, by index.

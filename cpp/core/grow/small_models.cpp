@@ -12,6 +12,7 @@
 #include "base/require.hpp"
 #include "grow/tree_grower.hpp"
 #include "grow/xgboost_rules.hpp"
+#include "split/unseen_values.hpp"
 
 namespace mtboost {
 namespace {
@@ -136,7 +137,7 @@ void SmallModels::grow(std::span<const std::uint32_t> models, std::span<const Gr
   if (params_.subsample < 1.0 && !options_.is_symmetric) extend_row_seeds(row_seeds_, params_, most_trees + n_outputs);
   ThreadPool pool(threads_for(kStepsPerCell * n_own_rows * rows_.cells.n_columns * n_outputs, n_threads));
   pool.parallel_for((models.size() + kModelsPerBlock - 1) / kModelsPerBlock, [&](std::size_t block) {
-    SortedGrowth growth(params_, options_.sends_unseen_to_larger);
+    SortedGrowth growth(params_, options_.draws_unseen);
     const std::size_t end = std::min((block + 1) * kModelsPerBlock, models.size());
     for (std::size_t i = block * kModelsPerBlock; i < end; ++i)
       for (std::size_t output = 0; output < n_outputs; ++output)
@@ -206,7 +207,7 @@ void SmallModels::grow_on_bins(std::size_t model, std::span<const GradientPair> 
   XgboostParams params = params_;
   if (!options_.is_symmetric) params.subsample = 1.0;  // drawn already
   TreeGrower grower(matrix, nullptr, std::nullopt, {}, std::nullopt, options_.is_symmetric, options_.random_strength,
-                    {}, false, false, options_.sends_unseen_to_larger);
+                    {}, false, false, options_.draws_unseen);
   const TreeGrower::Sample sample{trees_[model].first_nodes.size() - 1};
   auto [tree, leaves] = grower.grow(XgboostRules(*matrix, params), gradients, sample, 1, {});
   growth.nodes.clear();
@@ -222,9 +223,12 @@ void SmallModels::grow_on_bins(std::size_t model, std::span<const GradientPair> 
     SmallNode& own = growth.nodes.back();
     own.is_categorical = true;
     own.first_category = static_cast<std::uint32_t>(categories.size());
-    own.n_categories = static_cast<std::uint32_t>(tree.listed_bins[at].size());
     categories.insert(categories.end(), tree.listed_bins[at].begin(), tree.listed_bins[at].end());  // bins are codes
     std::sort(categories.begin() + own.first_category, categories.end());
+    for_each_unused_category(tree.feature[at], matrix->edges().n_bins(tree.feature[at]), tree.default_left[at] != 0,
+                             options_.n_categories,
+                             [&](bin_t code) { categories.push_back(static_cast<std::int32_t>(code)); });
+    own.n_categories = static_cast<std::uint32_t>(categories.size()) - own.first_category;
   }
   for (node_t& leaf : leaves) leaf = std::max(leaf, ~leaf);  // ~leaf: the row was not drawn
   growth.leaves.assign(leaves.begin(), leaves.end());

@@ -44,7 +44,8 @@ class SmallModels {
     double random_strength = 0.0;
     std::size_t n_outputs = 1;
     std::vector<std::uint8_t> is_categorical{};  // one flag per feature; empty: none is
-    bool sends_unseen_to_larger = false;         // as in TreeGrower
+    bool draws_unseen = false;                   // as in TreeGrower
+    std::vector<std::uint32_t> n_categories{};   // of each feature, those that rows may have; empty: as training rows
   };
   // Cells of the rows of all models; NaN is missing, a category is its code. Model m has rows first_rows[m] to
   // first_rows[m + 1] - 1.

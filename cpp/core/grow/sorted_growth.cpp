@@ -10,6 +10,7 @@
 
 #include "base/require.hpp"
 #include "base/vector_clones.hpp"
+#include "split/unseen_values.hpp"
 #include "tree/tree.hpp"
 
 namespace mtboost {
@@ -123,8 +124,8 @@ bool are_sums_exact(std::span<const GradientPair> gradients) noexcept {
          is_exact([](const GradientPair& pair) { return pair.hessian; });
 }
 
-SortedGrowth::SortedGrowth(const XgboostParams& params, bool sends_unseen_to_larger)
-    : params_(params), sends_unseen_to_larger_(sends_unseen_to_larger), arithmetic_(params_) {}
+SortedGrowth::SortedGrowth(const XgboostParams& params, bool draws_unseen)
+    : params_(params), draws_unseen_(draws_unseen), arithmetic_(params_) {}
 
 void SortedGrowth::grow(const SortedFeatures& columns, const MatrixView<float>& cells,
                         std::span<const GradientPair> pairs) {
@@ -154,7 +155,8 @@ void SortedGrowth::grow(const SortedFeatures& columns, const MatrixView<float>& 
     for (Open& open : level) {
       BestSplit& split = open.split;
       if (split.gain == 0.0f || split.left.hessian == 0.0 || split.right.hessian == 0.0) continue;
-      if (sends_unseen_to_larger_ && !split.has_missing) split.default_left = split.left.hessian >= split.right.hessian;
+      if (draws_unseen_ && !split.has_missing)
+        split.default_left = is_left_drawn(split.feature, split.gain, split.left.hessian, split.right.hessian);
       const NodeSums left = node_sums(split.left), right = node_sums(split.right);
       const node_t first = add_node(open.node, left);
       add_node(open.node, right);

@@ -68,8 +68,8 @@ bool are_sums_exact(std::span<const GradientPair> gradients) noexcept;
 // Keeps its buffers from tree to tree, of one model or several.
 class SortedGrowth {
  public:
-  // sends_unseen_to_larger: as in TreeGrower.
-  explicit SortedGrowth(const XgboostParams& params, bool sends_unseen_to_larger = false);
+  // draws_unseen: as in TreeGrower.
+  explicit SortedGrowth(const XgboostParams& params, bool draws_unseen = false);
 
   void grow(const SortedFeatures& columns, const MatrixView<float>& cells, std::span<const GradientPair> gradients);
 
@@ -103,7 +103,7 @@ class SortedGrowth {
   void divide(const SortedFeatures& columns, const Open& open, std::uint32_t n_left);
 
   const XgboostParams params_;
-  bool sends_unseen_to_larger_;
+  bool draws_unseen_;
   XgboostArithmetic arithmetic_;
   std::vector<double> g_, h_;  // of each row
   std::vector<std::uint16_t> order_, next_order_;

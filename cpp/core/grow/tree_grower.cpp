@@ -47,7 +47,7 @@ class TreeGrower::Growth {
         tasks_(grower.tasks_ ? &*grower.tasks_ : nullptr),
         is_symmetric_(grower.is_symmetric_),
         is_loss_guided_(params_.loss_guided && !is_symmetric_),
-        sends_unseen_to_larger_(grower.sends_unseen_to_larger_),
+        draws_unseen_(grower.draws_unseen_),
         workers_(grower.workers_.get()),
         dispersion_(needs_dispersion(grower) ? dispersion() : 0.0),
         make_scan_(make_scans(grower.task_column_)),
@@ -186,18 +186,20 @@ class TreeGrower::Growth {
   }
 
   // Whose rows stay where they are: none has such values.
-  void send_unseen_to_larger(Leaf& leaf) const {
+  void draw_unseen(Leaf& leaf) const {
     const feature_t feature = leaf.split.rule.feature;
     const auto present =
         std::span(leaf.histogram.pooled).subspan(matrix_.slot_offset(feature), matrix_.edges().n_bins(feature));
     std::vector<GradientSums> bins(present.begin(), present.end());
     bins.push_back(std::accumulate(present.begin(), present.end(), leaf.sums.sums, std::minus{}));  // of missing values
     const auto has_rows = bins_with_rows(bins);
-    send_unseen_to_larger_side(std::span(has_rows).first(present.size()), has_rows.back() != 0, leaf.split);
+    Split& split = leaf.split;
+    const bool to_left = is_left_drawn(feature, split.gain, split.left.hessian, split.right.hessian);
+    send_unseen(std::span(has_rows).first(present.size()), has_rows.back() != 0, to_left, split);
   }
 
   Pair add_children(Leaf& leaf) {
-    if (sends_unseen_to_larger_) send_unseen_to_larger(leaf);
+    if (draws_unseen_) draw_unseen(leaf);
     const Split& split = leaf.split;
     const auto at = static_cast<std::size_t>(leaf.node);
     tree_.feature[at] = split.rule.feature;
@@ -473,7 +475,7 @@ class TreeGrower::Growth {
   const TaskRows* tasks_;
   bool is_symmetric_;
   bool is_loss_guided_;
-  bool sends_unseen_to_larger_;
+  bool draws_unseen_;
   const Communicator* workers_;
   double dispersion_;  // 0 where it is not needed
   SplitFinder::MakeScan make_scan_;
@@ -490,7 +492,7 @@ TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
                        std::optional<TaskRows> tasks, std::vector<float> feature_weights,
                        std::optional<TaskColumn> task_column, bool is_symmetric, double random_strength,
                        std::shared_ptr<const Communicator> workers, bool has_whole_tasks, bool has_quantized_gradients,
-                       bool sends_unseen_to_larger)
+                       bool draws_unseen)
     : matrix_(std::move(matrix)),
       score_(std::move(score)),
       tasks_(std::move(tasks)),
@@ -501,7 +503,7 @@ TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
       workers_(std::move(workers)),
       has_whole_tasks_(has_whole_tasks),
       has_quantized_gradients_(has_quantized_gradients),
-      sends_unseen_to_larger_(sends_unseen_to_larger),
+      draws_unseen_(draws_unseen),
       histograms_(matrix_->n_slots()) {
   require(matrix_->n_features() > 0, "the table has no features");
   require(score_ == nullptr || tasks_.has_value(), "a split score over tasks needs tasks");
@@ -514,8 +516,7 @@ TreeGrower::TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_p
   for (const float weight : feature_weights_) require_rate("feature_weights", weight);
   require(!has_quantized_gradients_ || (!matrix_->edges().is_of_lightgbm() && workers_ == nullptr),
           "quantized gradients are for XGBoost's trees on a single machine");
-  require(!sends_unseen_to_larger_ || !matrix_->edges().is_of_lightgbm(),
-          "where unseen values go is for XGBoost's trees");
+  require(!draws_unseen_ || !matrix_->edges().is_of_lightgbm(), "where unseen values go is for XGBoost's trees");
   if (task_column_) check_task_column();
 }
 

@@ -42,14 +42,14 @@ class TreeGrower {
   // workers: null is a single machine. With others the matrix has this worker's rows, which may be none, and everything
   // else (bins, features that may be missing, tasks, parameters) is the same on all of them. XGBoost's trees only.
   // has_whole_tasks: no task has rows on two workers, which send less then.
-  // sends_unseen_to_larger: where values go that no row of a node has (split/unseen_values.hpp); XGBoost's trees only.
+  // draws_unseen: where values go that no row of a node has (split/unseen_values.hpp); XGBoost's trees only.
   // has_quantized_gradients: splits are found by rounded gradients (histogram/gradient_grid.hpp), leaf values by those
   // that are given. XGBoost's trees on a single machine only.
   TreeGrower(std::shared_ptr<const BinnedMatrix> matrix, std::shared_ptr<const SplitScore> score,
              std::optional<TaskRows> tasks, std::vector<float> feature_weights,
              std::optional<TaskColumn> task_column = {}, bool is_symmetric = false, double random_strength = 0.0,
              std::shared_ptr<const Communicator> workers = {}, bool has_whole_tasks = false,
-             bool has_quantized_gradients = false, bool sends_unseen_to_larger = false);
+             bool has_quantized_gradients = false, bool draws_unseen = false);
 
   struct Grown {
     Tree tree;
@@ -91,7 +91,7 @@ class TreeGrower {
   std::shared_ptr<const Communicator> workers_;
   bool has_whole_tasks_;
   bool has_quantized_gradients_;
-  bool sends_unseen_to_larger_;
+  bool draws_unseen_;
   RowPartition partition_;
   HistogramPool histograms_;
   UnsetArray<GradientPair> stored_gradients_;

@@ -39,7 +39,8 @@ Split TaskColumnScan::best_split(feature_t feature, std::span<const GradientSums
   split.score = static_cast<float>(split.gain - price_ * gain_by_chance(n_tasks));
   if (split.score <= 0.0) return {};
   const auto n_bins = of_tasks_->category_order().size();  // the slot after them is that of missing values
-  if (!lists_left_) send_unseen_to_larger_side(std::span(has_rows).first(n_bins), false, split);
+  if (!lists_left_)
+    send_unseen(std::span(has_rows).first(n_bins), false, split.left.hessian >= split.right.hessian, split);
   return split;
 }
 

@@ -2,7 +2,11 @@
 #include "split/unseen_values.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+
+#include "base/random.hpp"
 
 namespace mtboost {
 namespace {
@@ -24,15 +28,20 @@ std::vector<std::uint8_t> bins_with_rows(std::span<const GradientSums> bins) {
   return has_rows;
 }
 
-void send_unseen_to_larger_side(std::span<const std::uint8_t> has_rows, bool has_missing, Split& split) {
-  const bool is_left_larger = split.left.hessian >= split.right.hessian;
-  if (!has_missing) split.rule.default_left = is_left_larger;
+bool is_left_drawn(feature_t feature, double gain, double left_hessian, double right_hessian) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(gain));
+  RandomStream stream(RandomStream::Purpose::unseen_values, 0, feature, bits);
+  return stream.uniform() * (left_hessian + right_hessian) < left_hessian;
+}
+
+void send_unseen(std::span<const std::uint8_t> has_rows, bool has_missing, bool to_left, Split& split) {
+  if (!has_missing) split.rule.default_left = to_left;
   if (split.rule.kind == SplitKind::ordered) return;
   const auto is_unseen = [&](bin_t bin) { return has_rows[bin] == 0; };
   // The split of missing values from all others lists only such categories; XGBoost loads no node that lists none.
   if (std::ranges::all_of(split.listed_bins, is_unseen)) return;
   std::erase_if(split.listed_bins, is_unseen);
-  if (is_left_larger) return;
+  if (to_left) return;
   for (bin_t bin = 0; bin < has_rows.size(); ++bin)
     if (has_rows[bin] == 0) split.listed_bins.push_back(bin);
 }

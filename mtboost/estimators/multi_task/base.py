@@ -96,7 +96,7 @@ _OF_FIT = (
     "task_splits",
     "symmetric_trees",
     "random_strength",
-    "unseen_to_larger",
+    "unseen_at_random",
     "linear_effects",
     "shrink_to_constant",
     "n_ensemble",
@@ -177,7 +177,7 @@ class MultiTaskEstimator(SavedEstimator):
         task_splits: TaskSplits | None = None,
         symmetric_trees: bool | None = None,
         random_strength: float | None = None,
-        unseen_to_larger: bool | None = None,
+        unseen_at_random: bool | None = None,
         linear_effects: bool | Literal["intercepts"] | None = None,
         shrink_to_constant: bool = True,
         n_ensemble: int = 1,
@@ -232,7 +232,7 @@ class MultiTaskEstimator(SavedEstimator):
         self.task_splits = task_splits
         self.symmetric_trees = symmetric_trees
         self.random_strength = random_strength
-        self.unseen_to_larger = unseen_to_larger
+        self.unseen_at_random = unseen_at_random
         self.linear_effects = linear_effects
         self.shrink_to_constant = shrink_to_constant
         self.n_ensemble = n_ensemble

@@ -112,9 +112,9 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
     random_strength : float, optional
         Noise in the choice of the splits of symmetric trees, see :func:`mtboost.fit`. By default 0,
         or ``strategy="auto"`` searches.
-    unseen_to_larger : bool, optional
-        Whether missing values and categories that no training row of a node has go to its larger
-        child, see :func:`mtboost.fit`. By default True with ``strategy="auto"`` and XGBoost.
+    unseen_at_random : bool, optional
+        Whether missing values and categories that no training row of a node has go to a child at
+        random, see :func:`mtboost.fit`. By default True with ``strategy="auto"`` and XGBoost.
     linear_effects : bool or "intercepts", optional
         Whether the model begins with linear effects that differ from task to task, see
         :func:`mtboost.fit`. By default False, or ``strategy="auto"`` searches.

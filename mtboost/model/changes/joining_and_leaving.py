@@ -28,7 +28,7 @@ from mtboost.model.inputs.making_settings import (
     make_objectives,
 )
 from mtboost.model.inputs.named_objectives import labels_are_classes
-from mtboost.model.prediction.new_rows import with_kept_parameters
+from mtboost.model.prediction.new_rows import draws_unseen, with_kept_parameters
 from mtboost.model.prediction.predictions import FittedTasks
 from mtboost.model.prediction.rows_of_task import (
     check_new_name,
@@ -89,7 +89,7 @@ def add_task(
         backend=library,
         params=params,
         objectives=_objectives_beside(model, own, data.tasks, params, eval_metric),
-        options=TreeOptions(),
+        options=TreeOptions(unseen_at_random=draws_unseen(model, params)),
         rounds=0,
         early_stopping_rounds=check_early_stopping_rounds(early_stopping_rounds),
         min_delta=check_min_delta(min_delta),

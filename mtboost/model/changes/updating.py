@@ -26,7 +26,12 @@ from mtboost.model.inputs.holding_out import with_positives
 from mtboost.model.inputs.making_settings import common_parameters
 from mtboost.model.inputs.named_objectives import labels_are_classes
 from mtboost.model.parts.task_report import TaskReport
-from mtboost.model.prediction.new_rows import RowsOfTask, as_dataset, with_kept_parameters
+from mtboost.model.prediction.new_rows import (
+    RowsOfTask,
+    as_dataset,
+    draws_unseen,
+    with_kept_parameters,
+)
 from mtboost.model.prediction.predictions import FittedTasks
 from mtboost.model.stages.common import fit_common, follow_common
 from mtboost.model.stages.common_trees import CommonTrees
@@ -149,7 +154,9 @@ def _settings(
         params=settings,
         objectives=objectives,
         options=TreeOptions(
-            pooling=pooling if len(data.tasks) > 1 else None, one_stratum=model._is_one_stratum
+            pooling=pooling if len(data.tasks) > 1 else None,
+            one_stratum=model._is_one_stratum,
+            unseen_at_random=draws_unseen(model, settings),
         ),
         rounds=rounds,
         early_stopping_rounds=None,

@@ -47,7 +47,7 @@ class Arguments:
     task_splits: TaskSplits | None
     symmetric_trees: bool | None
     random_strength: float | None
-    unseen_to_larger: bool | None
+    unseen_at_random: bool | None
     linear_effects: LinearOption | None
     shrink_to_constant: bool
     backend: Literal["xgboost", "lightgbm"]

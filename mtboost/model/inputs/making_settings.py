@@ -288,7 +288,7 @@ def tree_options(
         n_descriptors,
         symmetric,
         random_strength=0.0 if strength is None else strength,
-        unseen_to_larger=_sends_unseen_to_larger(problem.library, arguments, library_only),
+        unseen_at_random=_draws_unseen(problem.library, arguments, library_only),
     )
     if problem.data.tasks.n_tasks == 1:
         options = replace(options, task_splits=None, n_descriptors=None)
@@ -298,15 +298,13 @@ def tree_options(
     return options, fixed
 
 
-def _sends_unseen_to_larger(
-    library: Backend, arguments: Arguments, library_only: str | None
-) -> bool:
-    if arguments.unseen_to_larger is None:
-        return arguments.is_auto and library_only is None and library.has_unseen_to_larger
-    is_wanted = check_switch("unseen_to_larger", arguments.unseen_to_larger)
-    if is_wanted and not library.has_unseen_to_larger:
+def _draws_unseen(library: Backend, arguments: Arguments, library_only: str | None) -> bool:
+    if arguments.unseen_at_random is None:
+        return arguments.is_auto and library_only is None and library.has_unseen_at_random
+    is_wanted = check_switch("unseen_at_random", arguments.unseen_at_random)
+    if is_wanted and not library.has_unseen_at_random:
         raise UnsupportedError(
-            f"unseen_to_larger=True is for trees of XGBoost, found backend={library.name!r}: its "
+            f"unseen_at_random=True is for trees of XGBoost, found backend={library.name!r}: its "
             "own rules say where missing values and unknown categories go. Leave it out, or use "
             "backend='xgboost'."
         )

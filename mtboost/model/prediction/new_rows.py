@@ -172,6 +172,13 @@ def with_kept_parameters(model: FittedTasks, params: Mapping[str, Any]) -> dict[
     return own
 
 
+def draws_unseen(model: FittedTasks, params: Mapping[str, Any]) -> bool:
+    """Return whether further trees have ``unseen_at_random``, as those of a searched model do."""
+    library = model._library
+    is_searched = model.common_choice is not None
+    return is_searched and library.has_unseen_at_random and library.library_only(params) is None
+
+
 def with_outputs(model: FittedTasks) -> dict[str, Any]:
     """Return the parameters of the common model, with the number of its classes."""
     n_outputs = {"num_class": model._stage.n_outputs} if is_multiclass(model.objective) else {}
