@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -208,3 +209,17 @@ def _openmp() -> Any:
 @cache
 def _pools() -> Any:
     return threadpoolctl.ThreadpoolController()
+
+
+def _limit_openmp_to_one_thread() -> None:
+    """Limit OpenMP in a forked process, unless this one has not used mtboost.
+
+    The threads of the parent do not exist there. GNU's OpenMP does not know, and XGBoost would wait
+    for them forever, even where it reads a model or labels.
+    """
+    if _openmp.cache_info().currsize:
+        _openmp().limit(limits=1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_limit_openmp_to_one_thread)

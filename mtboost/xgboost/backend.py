@@ -457,7 +457,8 @@ class XgboostBackend(Backend):
 
     def load(self, raw: bytes) -> xgboost.Booster:
         booster = xgboost.Booster()
-        booster.load_model(bytearray(raw))
+        with openmp_threads(1):  # those of a larger number would be missing after a fork
+            booster.load_model(bytearray(raw))
         return booster
 
 

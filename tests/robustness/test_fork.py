@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that has trained can be forked, and the child can train."""
+"""A process that has trained or loaded models can be forked, and the child can do either."""
 
 import multiprocessing
 import os
@@ -69,9 +69,32 @@ if __name__ == "__main__":
 """
 
 
-def test_fit_works_in_forked_workers_where_openmp_starts_no_threads(library):
-    # With more OpenMP threads XGBoost itself hangs in the child of a process that has trained: the
-    # GNU OpenMP library cannot be used on both sides of a fork. Ours are started anew by each call.
+@pytest.mark.parametrize("n_threads", ["1", "2"])
+def test_fit_works_in_forked_workers(library, n_threads):
+    # GNU's OpenMP cannot be used by several threads on both sides of a fork: XGBoost itself hangs
+    # in the child of a process that has trained. Ours are started anew by each call.
     # LightGBM starts as many as num_threads; by default that is what OpenMP may.
-    variables = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore::DeprecationWarning"}
+    variables = {"OMP_NUM_THREADS": n_threads, "PYTHONWARNINGS": "ignore::DeprecationWarning"}
     run_script(SCRIPT, library.name, env={**os.environ, **variables}, timeout=TIMEOUT)
+
+
+SERVER = """
+import multiprocessing, sys
+import numpy, mtboost
+
+X, task = numpy.random.default_rng(0).normal(size=(300, 4)), numpy.arange(300) % 3
+if sys.argv[1] == "train":
+    options = {"strategy": "two-stage", "num_boost_round": 4, "specific_rounds": 3}
+    mtboost.fit(X, X[:, 0], task=task, **options).save(sys.argv[2])
+else:
+    model = mtboost.load_model(sys.argv[2])
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply(model.predict, (X,), {"task": task}).shape == (300,)
+"""
+
+
+def test_a_loaded_model_predicts_in_forked_workers(tmp_path):
+    variables = {"OMP_NUM_THREADS": "2", "PYTHONWARNINGS": "ignore::DeprecationWarning"}
+    for step in ("train", "serve"):
+        env = {**os.environ, **variables}
+        run_script(SERVER, step, str(tmp_path / "model"), env=env, timeout=TIMEOUT)
