@@ -237,7 +237,7 @@ def fit(
         (2000 with ``effort="fast"``) holds out several fifths, one after the other, until 2000
         rows have been held out, or all
         (docs/strategies.md). With 0 every task uses all rounds of the common model and none gets a
-        specific model.
+        specific model, unless `early_stopping_rounds` is None.
     validation : {"random", "stratified", "last", "tasks"} or splitter, default="random"
         Which rows are held out without `eval_set`: random ones of each task, or with ``"last"``
         those of each task with the latest `time`, so that the model is chosen by how well it

@@ -141,7 +141,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 10,000 rows
         (2000 with ``effort="fast"``) holds out several fifths, one after the other, until 2000
         rows have been held out, or all.
-        With 0 every task uses all rounds of the common model and none gets a specific one.
+        With 0 every task uses all rounds of the common model and none gets a specific one, unless
+        `early_stopping_rounds` is None.
     validation : {"random", "stratified", "last", "tasks"} or splitter, default="random"
         Rows that are held out: drawn at random, from each class of a task or from all its rows, or
         the last of each task by `time`, or those of whole tasks, to choose by how well new tasks

@@ -42,7 +42,8 @@ class MultiTaskRanker(MultiTaskEstimator):
         Fraction of the queries of each task that is held out, unless ``fit`` gets `eval_set`.
         ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 10,000 rows
         holds out several fifths, one after the other, until 2000 queries have been held out, or
-        all. With 0 every task uses all rounds of the common model and none gets a specific one.
+        all. With 0 every task uses all rounds of the common model and none gets a specific one,
+        unless `early_stopping_rounds` is None.
 
     Attributes
     ----------

@@ -50,7 +50,8 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
         ``"auto"`` is 0.2, or 0 for a single task; ``strategy="auto"`` with fewer than 10,000 rows
         (2000 with ``effort="fast"``) holds out several fifths, one after the other, until 2000
         rows have been held out, or all.
-        With 0 every task uses all rounds of the common model and none gets a specific one.
+        With 0 every task uses all rounds of the common model and none gets a specific one, unless
+        `early_stopping_rounds` is None.
     intervals : bool, default=False
         Keep the errors of held-out rows for :meth:`predict_interval`, see :func:`mtboost.fit`.
 
