@@ -199,7 +199,8 @@ class LightgbmBackend(Backend):
     def with_min_leaf(self, params: Params, n_rows: int, weight: float) -> dict[str, Any] | None:
         is_given = bool({"min_data_in_leaf", "min_sum_hessian_in_leaf"} & params.keys())
         are_filtered = params.get("feature_pre_filter") is not False  # columns, by the default
-        if is_given or are_filtered or n_rows == _MIN_ROWS_PER_LEAF:
+        # Its minimum is one of rows, whatever their hessians.
+        if is_given or are_filtered or n_rows in {1, _MIN_ROWS_PER_LEAF}:
             return None
         return {**_FEW_ROWS_PER_CATEGORY, **params, "min_data_in_leaf": n_rows}
 

@@ -266,6 +266,15 @@ def test_leaves_of_more_rows_are_tried_unless_the_user_says_how_many(
     assert not of_leaves()
 
 
+def test_leaves_of_one_row_are_tried_where_hessians_are_small(library):
+    """By default XGBoost's leaves have a hessian of 1, at least four rows of two classes."""
+    X, y, task = tasks_of(SAME, n_each=60)
+    options = {**QUICK, "effort": "fast", "linear_effects": False, "params": {}}
+    losses = fitted(library, (X, y > np.median(y), task), **options).common_losses
+    is_tried = any("at least 1 row per leaf" in name for name in losses)
+    assert is_tried == (library.name == "xgboost")
+
+
 @pytest.mark.parametrize("weight", [1.0, 300.0])
 def test_leaves_of_a_chosen_size_have_the_rows(library, weight):
     """With XGBoost the hessians of as many rows, of which a tree sees .7, whatever they weigh."""

@@ -42,6 +42,9 @@ _Losses = npt.NDArray[np.float64]
 _MOST_DEPTH = 8
 #: Tasks with fewer rows on average are taken as a whole.
 _SMALL_TASK = 1000
+#: Mean hessian of a row below which a library's minimum hessian of 1 per leaf is one of many rows,
+#: the more, the rarer a class and the better it is predicted. A minimum of one row is then tried.
+_SMALL_HESSIAN = 0.5
 #: Ways to split tasks: the number of descriptors of each kind, or at the price c of a category, 0
 #: as the library's own.
 _TASK_SPLITS: dict[str, dict[str, Any]] = {
@@ -101,7 +104,7 @@ class Setting:
         first = [_LINEAR_NAMES[self.linear]] if self.linear else []
         first += [ONE_STRATUM] * self.one_stratum
         size = "given size" if self.depth is None else f"depth {self.depth}"
-        least = [f"at least {self.min_leaf.n_rows} rows per leaf"] if self.min_leaf else []
+        least = [f"at least {_rows(self.min_leaf.n_rows)} per leaf"] if self.min_leaf else []
         return ", ".join([*first, size, leaves, *task_splits, *rows, *least, *trees])
 
     def sized(self, settings: Settings) -> Settings:
@@ -134,6 +137,10 @@ class Setting:
     def is_pooled(self) -> bool:
         """Whether nothing is a single task's."""
         return self.pooling is None and self.task_splits is None and not self.linear
+
+
+def _rows(n_rows: int) -> str:
+    return "1 row" if n_rows == 1 else f"{n_rows} rows"
 
 
 class Search:
@@ -416,7 +423,8 @@ def _min_leaves(search: Search, effort: Effort) -> Sequence[MinLeaf]:
     settings, (train, _) = search.settings, search.folds.pairs[0]
     pooled = search.common.models[0].trees.pooled
     hessian = pooled.mean_hessian * train.tasks.n_tasks / train.n_rows
-    leaves = [MinLeaf(n_rows, n_rows * hessian) for n_rows in effort.min_rows_per_leaf]
+    counts = [n for n in effort.min_rows_per_leaf if n > 1 or hessian < _SMALL_HESSIAN]
+    leaves = [MinLeaf(n_rows, n_rows * hessian) for n_rows in counts]
     return [
         least
         for least in leaves
