@@ -12,6 +12,7 @@ import dask.array
 import dask.dataframe
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from mtboost.base.arrays import as_array
 from mtboost.base.checks import did_you_mean, listed
@@ -216,6 +217,11 @@ def make_chunk(X: Any, columns: list[Any] | None, number: int, **rows: Any) -> C
             raise DataError(
                 f"X has other columns than Dask knows of, without {missing} and with {added}. Give "
                 "all partitions the same columns in the same order."
+            )
+        if scipy.sparse.issparse(X):
+            raise DataError(
+                "X is a SciPy matrix, which Dask cannot join: make the partitions dense, such as "
+                "by X.map_blocks(lambda block: block.toarray()), or pass a matrix to mtboost.fit."
             )
         n_rows = int(X.shape[0])
         arrays = {name: as_array(values) for name, values in rows.items()}

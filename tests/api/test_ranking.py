@@ -304,6 +304,9 @@ def test_the_ranker_fits_as_fit_does(tmp_path, backend):
     np.testing.assert_array_equal(ranker.predict(X, task=TASK), model.predict(X, task=TASK))
     score = ranker.score(X, Y, task=TASK, qid=QUERIES)
     assert score == pytest.approx(ndcg(model.predict(X, task=TASK)))
+    tables, labels, queries = ({t: own[t == TASK] for t in "abc"} for own in (X, Y, QUERIES))
+    queries = {t: own - own.min() for t, own in queries.items()}  # the same names in all tasks
+    assert ranker.score(tables, labels, qid=queries) == pytest.approx(score)
     ranker.save(tmp_path / "ranker")
     loaded = mtboost.load_model(tmp_path / "ranker")
     assert isinstance(loaded, mtboost.MultiTaskRanker)

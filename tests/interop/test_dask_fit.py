@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import scipy.sparse
 from collective_workers import InRound, end_one, end_process, raise_on_one
 
 import mtboost
@@ -647,6 +648,11 @@ def test_bad_rows_are_named_by_their_partition(client):
     )
     with pytest.raises(DataError, match=r"Partition 1 of X, .*without \['b'\] and with \['beta'\]"):
         fit_rows(client, X=frame, y=y, task="shop")
+
+
+def test_sparse_partitions_are_refused_with_a_remedy(client):
+    with pytest.raises(DataError, match=r"X is a SciPy matrix.*toarray"):
+        fit_rows(client, X=spread(X).map_blocks(scipy.sparse.csr_matrix))
 
 
 @pytest.mark.parametrize(

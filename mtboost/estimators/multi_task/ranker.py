@@ -8,14 +8,21 @@ from typing import Any, Self
 
 import numpy as np
 
+from mtboost.base.arrays import as_array
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.frames import Output
 from mtboost.base.labels import as_labels
 from mtboost.base.queries import as_queries, check_queries
 from mtboost.base.renamed import renamed, without_parameters
+from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskSet
 from mtboost.errors import DataError, ParameterError
-from mtboost.estimators.multi_task.base import MultiTaskEstimator, Objective, where_outside_fit
+from mtboost.estimators.multi_task.base import (
+    MultiTaskEstimator,
+    Objective,
+    in_one_array,
+    where_outside_fit,
+)
 from mtboost.estimators.multi_task.classifier import MultiTaskClassifier
 from mtboost.metrics.by_task import evaluate_by_task
 from mtboost.model.inputs.keywords import where_in_a_method
@@ -180,8 +187,8 @@ class MultiTaskRanker(MultiTaskEstimator):
 
         Parameters
         ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            Columns as in ``fit``. With a mapping `y`, `sample_weight` and `qid` are mappings, too.
         y : array-like of shape (n_rows,)
             Relevance of each row.
         sample_weight : array-like of shape (n_rows,), optional
@@ -197,7 +204,9 @@ class MultiTaskRanker(MultiTaskEstimator):
             Between 0 and 1, of perfect rankings.
         """
         _check_has_queries(qid)
-        prediction = np.asarray(self.predict(X, task=task))
+        prediction = np.asarray(in_one_array("predictions", self.predict(X, task=task), X))
+        y, qid = in_one_array("y", y, X), _queries_of_all(qid, X)
+        sample_weight = in_one_array("sample_weight", sample_weight, X)
         queries = as_queries(qid, len(prediction))
         one_task = TaskSet.from_labels(None, len(prediction))
         weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
@@ -219,3 +228,16 @@ class MultiTaskRanker(MultiTaskEstimator):
 def _check_has_queries(qid: Any) -> None:
     if qid is None:
         raise DataError("qid is missing: pass the query of each row, which is ranked in it.")
+
+
+def _queries_of_all(qid: Any, X: Any) -> Any:
+    """Return queries of a mapping, one table after the other; none has rows of two tables."""
+    if not is_mapping(X):
+        return qid
+    check_task_keys("qid", qid, X)
+    n_before, found = 0, []
+    for task in X:
+        names, codes = np.unique(as_array(qid[task]), return_inverse=True)
+        found.append(n_before + codes)
+        n_before += len(names)
+    return np.concatenate(found)
