@@ -135,6 +135,7 @@ class Fitted:
             "common_choice": self.common_choice,
             "shrinkage_factor": self.shrinkage_factor,
             "has_task_levels": self.has_task_levels,
+            "unseen_at_random": self.settings.options.unseen_at_random,
             "params": backend.without_threads(self.params),
             "specific_params": {
                 task: backend.without_threads(own) for task, own in self.specific_params.items()

@@ -90,6 +90,9 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
     has_task_levels : bool or None
         Whether ``strategy="auto"`` estimated the levels of the tasks again after the trees of the
         common model (docs/linear_effects.md). None for other models, and in early files.
+    unseen_at_random : bool
+        Whether its trees were grown with ``unseen_at_random``, as those that :meth:`update` and
+        :meth:`add_task` add are.
     params : dict of str to object
         The library's parameters that the common model was trained with. Empty in files of the first
         versions of mtboost.

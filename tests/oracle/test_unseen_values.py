@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -138,11 +139,23 @@ def test_new_categories_are_predicted_about_as_the_mean(is_in_dtype: bool) -> No
     assert error < 0.9 * of_other
 
 
-@pytest.mark.parametrize("strategy", ["auto", "two-stage"])
-def test_later_trees_follow_the_rule_of_the_model(strategy: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "is_drawn"),
+    [
+        ({}, True),
+        ({"unseen_at_random": False}, False),
+        ({"strategy": "two-stage"}, False),
+        ({"strategy": "two-stage", "unseen_at_random": True}, True),
+    ],
+)
+def test_later_trees_follow_the_rule_of_the_model(
+    options: dict, is_drawn: bool, tmp_path: Path
+) -> None:
     X, y = table([f"m{i}" for i in range(20)], 0)
     X, later = X[["amount", "task"]], y + 3 * X["amount"].abs()
-    model = mtboost.fit(X, y, task="task", strategy=strategy, effort="fast")
+    fitted = mtboost.fit(X, y, task="task", effort="fast", **options)
+    fitted.save(tmp_path / "model.mtb")
+    model = mtboost.load_model(tmp_path / "model.mtb")
     n_before = len(document(model.booster("a"))["trees"])
     updated = model.update(X, later, rounds=20)
     model.add_task("c", X[["amount"]], later, params={"subsample": 1})
@@ -154,7 +167,7 @@ def test_later_trees_follow_the_rule_of_the_model(strategy: str) -> None:
     own = document(model.specific["c"])["trees"]
     assert len(new) > 5
     assert len(own) > 5
-    assert any_goes_left(new) == any_goes_left(own) == (strategy == "auto")
+    assert any_goes_left(new) == any_goes_left(own) == is_drawn
 
 
 def test_trees_of_the_library_are_as_before_unless_they_are_searched() -> None:

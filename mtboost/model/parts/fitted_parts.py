@@ -52,6 +52,7 @@ class FittedParts:
     common_choice: str | None = None
     shrinkage_factor: float | None = None
     has_task_levels: bool | None = None
+    unseen_at_random: bool = False
     params: dict[str, Any] = field(default_factory=dict)
     specific_params: dict[TaskName, dict[str, Any]] = field(default_factory=dict)
     task_position: TaskPosition | None = None

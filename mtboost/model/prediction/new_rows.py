@@ -173,10 +173,8 @@ def with_kept_parameters(model: FittedTasks, params: Mapping[str, Any]) -> dict[
 
 
 def draws_unseen(model: FittedTasks, params: Mapping[str, Any]) -> bool:
-    """Return whether further trees have ``unseen_at_random``, as those of a searched model do."""
-    library = model._library
-    is_searched = model.common_choice is not None
-    return is_searched and library.has_unseen_at_random and library.library_only(params) is None
+    """Return whether further trees have ``unseen_at_random``, as those of the model do."""
+    return model.unseen_at_random and model._library.library_only(params) is None
 
 
 def with_outputs(model: FittedTasks) -> dict[str, Any]:
