@@ -17,7 +17,7 @@ from mtboost.base.checks import LARGEST_COUNT, listed
 from mtboost.base.dataset import is_column, place_of_task_column, split_task_column
 from mtboost.base.sklearn_input import checked_table, reading_numbers
 from mtboost.base.tables import Table, has_names
-from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.tasks import ONLY_TASK, TaskName, TaskSet
 from mtboost.base.threads import default_n_threads, threads_of_jobs
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.estimators.files import SavedEstimator
@@ -80,7 +80,13 @@ class TableEstimator(SavedEstimator):
         knows_tasks = self._knows_tasks()
         codes = None
         if knows_tasks or labels is not None:  # labels that make no difference are checked, too
-            codes = core_codes(self._tasks.encode(labels, table.shape[0], unknown="keep"))
+            found = self._tasks.encode(
+                labels,
+                table.shape[0],
+                unknown="error" if self.tasks_ == (ONLY_TASK,) else "keep",
+                remedy="fit had no task: leave task out, or fit with a task for each row.",
+            )
+            codes = core_codes(found)
         return core_table(table), codes if knows_tasks else None, self._n_threads(table.size)
 
     def _knows_tasks(self) -> bool:

@@ -89,12 +89,12 @@ def test_one_task_is_no_task(model, y):
         (["x"], "task has 1 labels, but X has 300 rows"),
         ([object()] * N_ROWS, "task labels must be all int"),
         (np.where(SHOP == "x", None, SHOP), "task has no label at row 0"),
+        (SHOP, "task label 'x' at row 0 is unknown. Known: task 'all'. fit had no task: leave"),
     ],
-    ids=["too few", "objects", "missing"],
+    ids=["too few", "objects", "missing", "tasks"],
 )
-def test_labels_of_tasks_are_checked_where_trees_know_none(model, y, task, message):
+def test_labels_of_tasks_are_refused_where_fit_had_none(model, y, task, message):
     fitted = clone(model).fit(X, y)
-    np.testing.assert_array_equal(outputs(fitted, X, task=SHOP), outputs(fitted, X))
     for method in (fitted.predict, fitted.apply):
         with pytest.raises(DataError, match=message):
             method(X, task=task)
