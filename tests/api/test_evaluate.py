@@ -173,6 +173,19 @@ def test_tables_by_task_have_the_same_scores(model):
     pd.testing.assert_frame_equal(found, together)
 
 
+def test_tables_by_task_may_have_columns_of_dates_that_the_model_does_not_use():
+    X, y, task = table()
+    frame = pd.DataFrame(X, columns=[f"x{n}" for n in range(X.shape[1])])
+    model = mtboost.fit(frame, y, task=task, **OPTIONS)
+    frame["day"] = pd.to_datetime("2024-01-01")
+    rows = {name: np.flatnonzero(task == name) for name in "abc"}
+    found = model.evaluate(
+        {name: frame.iloc[own] for name, own in rows.items()},
+        {name: y[own] for name, own in rows.items()},
+    )
+    np.testing.assert_allclose(found, model.evaluate(frame, y, task=task), rtol=1e-12)
+
+
 def test_rows_of_weight_zero_are_left_out(model):
     X, y, task = table(seed=1)
     kept = np.arange(300) % 2 == 0

@@ -196,7 +196,8 @@ def _read_rows(model: FittedTasks, given: NewRows) -> _Judged:
     if is_mapping(X):
         if task is not None:
             raise DataError("X is a mapping whose keys are the tasks: leave out task.")
-        tables = [as_table(table, argument=f"X[{name!r}]") for name, table in X.items()]
+        used = model._used_columns
+        tables = [as_table(table, argument=f"X[{name!r}]", used=used) for name, table in X.items()]
         labels = [name for name, table in zip(X, tables, strict=True) for _ in range(table.n_rows)]
         tasks = TaskSet.from_labels(labels, len(labels))
         for argument, values in (("y", y), ("weight", weight)):
