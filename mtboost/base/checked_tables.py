@@ -40,6 +40,7 @@ def as_table(
     argument: str = "X",
     used: Collection[str] | None = None,
     may_lack_rows: bool = False,
+    has_time: bool = True,
 ) -> Table:
     """Check a table and wrap it, without copying or converting it.
 
@@ -61,6 +62,9 @@ def as_table(
         Names of the columns that will be selected: others may hold anything. By default all.
     may_lack_rows : bool
         Whether a table without rows is accepted, as it is to predict.
+    has_time : bool
+        Whether the caller has an argument ``time``, for the message that refuses dates; with `used`
+        it does not matter.
 
     Returns
     -------
@@ -92,9 +96,9 @@ def as_table(
     table = _with_text_as_categories(table, exempt, argument, may_be_empty)
     for name, dtype in table.column_types.items():
         if name not in exempt and not is_usable(dtype):
-            raise DataError(
-                unusable_column(argument, name, dtype, _kind_of_objects(table, name, dtype))
-            )
+            kind = _kind_of_objects(table, name, dtype)
+            has_time &= used is None
+            raise DataError(unusable_column(argument, name, dtype, kind, has_time=has_time))
     table = _with_fixed_codes(table)
     for name in table.categorical_features:
         if name not in exempt and not may_be_empty and not table.categories(name):

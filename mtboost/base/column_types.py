@@ -89,10 +89,13 @@ def is_date(dtype: Any, kind: str = "") -> bool:
     return (kind or str(dtype)).startswith(_DATES)
 
 
-def unusable_column(argument: str, column: str, dtype: Any, kind: str = "") -> str:
+def unusable_column(
+    argument: str, column: str, dtype: Any, kind: str = "", *, has_time: bool
+) -> str:
     """Return the message that refuses a column that is not :func:`is_usable`.
 
-    `kind` is what pandas infers of the values of a column of objects.
+    `kind` is what pandas infers of the values of a column of objects; `has_time` is whether the
+    caller has an argument ``time``.
     """
     if str(dtype) == "category":
         found = f"{dtype.categories.inferred_type} categories"
@@ -107,9 +110,10 @@ def unusable_column(argument: str, column: str, dtype: Any, kind: str = "") -> s
         remedy = f"make numbers of them by {convert}, or drop it"
     elif is_date(dtype, kind):
         found = f"dates (dtype {dtype})"
+        drop = f"drop it, or pass time={column!r} to hold out the last rows"
         remedy = (
             f"make numbers of them that mean something, such as the day of the week or the days "
-            f"since an event, drop it, or pass time={column!r} to hold out the last rows"
+            f"since an event, {drop if has_time else 'or drop it'}"
         )
     else:
         found = f"dtype {dtype}"

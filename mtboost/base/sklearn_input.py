@@ -37,6 +37,7 @@ def checked_table(
     task_column: TaskColumn | list[str] | None,
     reset: bool,
     time_column: str | None = None,
+    has_time: bool = False,
 ) -> Any:
     """Check X by scikit-learn's rules; a data frame stays as it is.
 
@@ -49,15 +50,16 @@ def checked_table(
         A column that may hold anything, or several.
     time_column : str, optional
         Another one, of a data frame.
+    has_time : bool
+        As for :func:`as_table`.
     """
     check_not_mapping("X", X)
     X = checked_sparse(X, "X")
     is_frame = has_names(X)
     # Of a frame scikit-learn checks the names only, and a mask it passes over.
     if is_frame or isinstance(X, np.ma.MaskedArray):
-        as_table(
-            X if time_column is None else without_column(X, time_column), task_column=task_column
-        )
+        table = X if time_column is None else without_column(X, time_column)
+        as_table(table, task_column=task_column, has_time=has_time)
     with reading_numbers("X"):
         return validate_data(
             estimator,

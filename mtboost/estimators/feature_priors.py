@@ -223,7 +223,7 @@ def _fitted(
     X: Any, y: Any, labels: Labels, length: int | None, n_threads: int | None, argument: str
 ) -> Any:
     """Stock XGBoost's booster of a pair."""
-    table = as_table(X, argument=f"X of {argument}")
+    table = as_table(X, argument=f"X of {argument}", has_time=False)
     if length is not None:
         if table.library != "numpy":
             raise DataError(

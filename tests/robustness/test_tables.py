@@ -482,6 +482,24 @@ def test_columns_of_dates_are_refused_alike(X):
         as_table(X)
 
 
+@pytest.mark.parametrize(
+    ("estimator", "of_fit"),
+    [
+        (mtboost.MultiTaskRegressor(strategy="two-stage", n_jobs=1), r"pass time='x' to hold.*"),
+        (mtboost.MTExtraTreesRegressor(n_jobs=1), r"or drop it\."),
+        (mtboost.ProjectedBoostingRegressor(n_jobs=1), r"or drop it\."),
+    ],
+)
+def test_time_is_advised_for_dates_only_where_an_argument_takes_it(estimator, of_fit):
+    numbers = pd.DataFrame({"x": np.arange(40.0)})
+    dates = pd.DataFrame({"x": pd.date_range("2024-01-01", periods=40)})
+    with pytest.raises(DataError, match=f"'x' of dates .*{of_fit}$"):
+        estimator.fit(dates, numbers["x"])
+    estimator.set_params(n_estimators=2).fit(numbers, numbers["x"])
+    with pytest.raises(DataError, match=r"'x' of dates .*or drop it\.$"):
+        estimator.predict(dates)
+
+
 @pytest.mark.parametrize("X", [None, "table", 3.0, pl.LazyFrame({"a": [1]}), {1, 2}, iter([])])
 def test_what_is_no_table_is_a_type_error(X):
     with pytest.raises(TypeError, match=r"X is a .*; give a NumPy array"):

@@ -146,7 +146,7 @@ def compress(
     check_consistent_length(X, y, task)
     X, y = checked_sparse(X, "X"), checked_sparse(y, "y")
     if hasattr(type(X), "columns"):
-        as_table(X, task_column=getattr(forest, "task", None))
+        as_table(X, task_column=getattr(forest, "task", None), has_time=False)
     if scipy.sparse.issparse(X):  # values stored twice crash scikit-learn's forests
         X = as_rows(X)
     labels = Labels.of(y, forest)

@@ -450,7 +450,14 @@ class MultiTaskEstimator(SavedEstimator):
 
     def _check_table(self, X: Any, *, reset: bool) -> Any:
         """Check X by scikit-learn's rules; a data frame stays as it is."""
-        return checked_table(self, X, task_column=self.task, reset=reset, time_column=self.time)
+        return checked_table(
+            self,
+            X,
+            task_column=self.task,
+            reset=reset,
+            time_column=self.time,
+            has_time=reset,
+        )
 
     def _remember_columns(self, table: Table | None) -> None:
         """Store the position in X of each feature of the model; None is a mapping of tables."""
