@@ -158,6 +158,11 @@ def test_other_things_of_other_libraries_have_a_remedy():
             assert_refused(call, "Make them columns of categories in X.", **{name: [0]})
     for call in (fit, partial(ranker().fit, *ROWS)):
         assert_refused(call, "Pass qid=, the query of each row, not their sizes.", group=[4])
+    for name in ("group", "qid"):
+        ranks = "MultiTaskRanker ranks the rows of each query: pass qid= to its fit."
+        assert_refused(partial(regressor().fit, *ROWS), ranks, **{name: [4]})
+    assert_refused(fit, "Pass base_margin=.", init_score=[0])
+    assert_refused(fit, "Pass verbose=.", verbose_eval=False)
     sums = "XGBoost limits the sum of hessians in a leaf, for squared error the number of its rows:"
     assert_refused(regressor, f"{sums} pass min_child_weight=.", min_data_in_leaf=5)
     assert_refused(fit, f"{sums} pass params={{'min_child_weight': 5}}.", min_child_samples=5)
@@ -172,6 +177,8 @@ def test_methods_name_themselves_and_the_nearest_keyword():
     model = mtboost.fit(*rows, task=task, strategy="two-stage", num_boost_round=2, n_threads=1)
     estimator = mtboost.MultiTaskClassifier(strategy="two-stage", n_estimators=2, n_jobs=1)
     estimator.fit(X, X[:, 0] > 0, task=task)
+    forest = mtboost.MTExtraTreesRegressor(n_estimators=2, n_jobs=1).fit(X, X[:, 0])
+    assert_refused(forest.predict, "'output_margin'", X=X, output_margin=True)
     for call in (model.predict, model.contributions, estimator.predict, estimator.predict_proba):
         lacks = (
             f"{call.__name__}() got an unexpected keyword argument 'tasks'. Did you mean 'task'?"
@@ -179,6 +186,16 @@ def test_methods_name_themselves_and_the_nearest_keyword():
         with pytest.raises(TypeError) as refused:
             call(X, tasks=task)
         assert str(refused.value) == lacks
+        for name, remedy in (
+            ("output_margin", "Call model.predict_margin(); the model of an estimator is model_."),
+            ("pred_contribs", "Call model.contributions(); the model of an estimator is model_."),
+            ("iteration_range", "of the library have it: booster(task) returns one."),
+        ):
+            assert_refused(partial(call, X), remedy, **{name: True})
+        assert_refused(partial(call, X), "'coverage'", coverage=0.9)
+    for name in ("coverage", "confidence", "level"):
+        inside = "Pass alpha=, 1 minus the probability that a label is inside."
+        assert_refused(partial(model.predict_interval, X), inside, **{name: 0.9})
     assert_refused(model.evaluate, "Pass weight=.", X=X, y=X[:, 0], sample_weight=1)
     assert_refused(estimator.score, "Pass sample_weight=.", X=X, y=X[:, 0], weight=1)
     new = partial(model.add_task, "c", *rows)

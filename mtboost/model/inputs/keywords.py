@@ -39,6 +39,8 @@ _OF_LIBRARIES = {
     "num_boost_round": ("iterations", "num_iterations", "num_trees", "num_rounds", "max_iter"),
     "n_threads": ("thread_count", "num_threads", "nthread"),
     "seed": ("random_seed",),
+    "verbose": ("verbose_eval",),
+    "base_margin": ("init_score",),
     "early_stopping_rounds": ("od_wait", "early_stopping_round", "n_iter_no_change"),
 }
 _NAME_OF = {theirs: own for own, names in _OF_LIBRARIES.items() for theirs in names}
@@ -46,6 +48,24 @@ _NAME_OF = {theirs: own for own, names in _OF_LIBRARIES.items() for theirs in na
 _OF_ONE_TEXT = (DataError, ParameterError, ParameterTypeError)
 _CATEGORIES = " Make them columns of categories in X."
 _QUERIES = " Pass qid=, the query of each row, not their sizes."
+_RANKER = " MultiTaskRanker ranks the rows of each query: pass qid= to its fit."
+_ALPHA = " Pass alpha=, 1 minus the probability that a label is inside."
+#: Keywords of predictions in the libraries and elsewhere, and what a model has in their place.
+_OF_PREDICTIONS = {
+    **dict.fromkeys(
+        ("output_margin", "raw_score"),
+        " Call model.predict_margin(); the model of an estimator is model_.",
+    ),
+    **dict.fromkeys(
+        ("pred_contribs", "pred_contrib"),
+        " Call model.contributions(); the model of an estimator is model_.",
+    ),
+    **dict.fromkeys(
+        ("iteration_range", "num_iteration", "start_iteration", "ntree_limit", "pred_leaf"),
+        " The boosters of the library have it: booster(task) returns one.",
+    ),
+    **dict.fromkeys(("coverage", "confidence", "confidence_level", "level"), _ALPHA),
+}
 _OF_CATEGORIES = ("cat_features", "cat_feature", "categorical_features", "categorical_feature")
 #: Numbers of rows in a leaf, by the names of LightGBM and scikit-learn.
 _ROWS_OF_A_LEAF = ("min_data_in_leaf", "min_data", "min_child_samples", "min_samples_leaf")
@@ -115,8 +135,8 @@ def where_in_an_estimator(
             return f" Pass {own}=."
         if own in of_constructor:
             return f" Pass {own}= to the constructor, or to set_params."
-    if name == "group" and "qid" in known:
-        return _QUERIES
+    if name in ("group", "qid"):
+        return _QUERIES if "qid" in known else _RANKER
     return _CATEGORIES if name in _OF_CATEGORIES else did_you_mean(name, known)
 
 
@@ -125,6 +145,9 @@ def where_in_a_method(name: str, given: Mapping[str, Any], known: Collection[str
     for own in _own_names(name):
         if own in known:
             return f" Pass {own}=."
+    of_predictions = _OF_PREDICTIONS.get(name, "") if "unknown_task" in known else ""
+    if of_predictions and (of_predictions != _ALPHA or "alpha" in known):
+        return of_predictions
     return did_you_mean(name, known)
 
 
