@@ -69,7 +69,7 @@ class _OnDask:
         base_margin : dask Series or Array of shape (n_rows,) or (n_rows, n_classes), optional
             Margins that each row starts from.
         eval_set : (X, y[, task[, weight[, base_margin]]]), optional
-            Validation rows, instead of a part of `X`.
+            Validation rows, instead of a fraction of the rows of `X`.
 
         Returns
         -------

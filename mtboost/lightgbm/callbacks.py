@@ -39,7 +39,7 @@ class TaskSplit(BaseTaskSplit, Callback):
         A node may then split the tasks into two groups. Needs ``split_score="plain"``.
     task_splits : float, default=1.0
         c in S = s − c σ² (1 + (T − 2) 2/π), the score of a split between T tasks: what the best of
-        their divisions gains by chance is subtracted c times. ``cat_smooth``, ``cat_l2`` and
+        their partitions gains by chance is subtracted c times. ``cat_smooth``, ``cat_l2`` and
         ``min_data_per_group`` hold besides. 0 leaves the column a category like others, as in
         stock training.
 

@@ -69,8 +69,8 @@ class ProjectedObjective(BaseProjectedObjective, library.Callback):
         mean loss over known labels, which replaces LightGBM's metrics.
     projection : str, array-like of shape (1, n_outputs) or None, default="gaussian"
         ``"gaussian"``, ``"rademacher"`` (±1), ``"achlioptas"`` (two thirds zeros), ``"sparse"``
-        (a part 1/√d is not zero), ``"hadamard"``, ``"subsample"`` (one of the outputs) or ``"pca"``
-        (the direction in which the round's residuals are largest).
+        (a fraction 1/√d is not zero), ``"hadamard"``, ``"subsample"`` (one of the outputs) or
+        ``"pca"`` (the direction in which the round's residuals are largest).
     shared : bool, default=False
         The first round's projection in all rounds.
     seed : int, default=0
@@ -104,8 +104,8 @@ class ProjectedObjective(BaseProjectedObjective, library.Callback):
 
     Notes
     -----
-    A row counts in a tree by its weight, and where some of its labels are unknown by the part of
-    the projection's squared entries that belongs to known ones; ``lambda_l2`` and
+    A row counts in a tree by its weight, and where some of its labels are unknown by the fraction
+    of the projection's squared entries that belongs to known ones; ``lambda_l2`` and
     ``min_sum_hessian_in_leaf`` refer to these sums. A ``feval`` is given margins of shape (n_rows,
     n_outputs). A logistic ρ is limited so that no margin moves by more than 10 times the learning
     rate in a round.

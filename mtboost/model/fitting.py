@@ -187,11 +187,11 @@ def fit(
         by ``strategy="auto"``.
     unseen_at_random : bool, optional
         Whether missing values and categories that no training row of a node has go to one of its
-        children at random, to each with the probability that is its part of the hessians: over many
-        trees their predictions are about the mean. XGBoost sends such missing values to the right
-        and such categories to the left at each node, which may add up to extreme predictions. Needs
-        ``backend="xgboost"``. Default: True with ``strategy="auto"`` where mtboost grows the trees,
-        otherwise False.
+        children at random, to each with the probability that is its fraction of the hessians: over
+        many trees their predictions are near the mean. XGBoost sends such missing values to the
+        right and such categories to the left at each node, which may add up to extreme predictions.
+        Needs ``backend="xgboost"``. Default: True with ``strategy="auto"`` where mtboost grows the
+        trees, otherwise False (docs/usage.md).
     linear_effects : bool or "intercepts", optional
         Whether the common model begins with linear effects per task, like the random slopes of a
         mixed model, stored as trees of one feature each; boosted trees follow
@@ -204,8 +204,8 @@ def fit(
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     params : mapping, optional
-        The library's parameters for both stages, such as ``learning_rate``, by default .1,
-        and ``max_depth``, by default 4 (LightGBM: ``num_leaves``, by default 16). With
+        The library's parameters for both stages, such as ``learning_rate`` and
+        ``max_depth``. Two stages have the defaults .1 and 4 (LightGBM: ``num_leaves`` 16). With
         ``scale_pos_weight``, ``strategy="auto"`` weights validation rows by it, too.
     num_boost_round : int, optional
         Maximum number of rounds of the common model, by default 500, or 5000 with
@@ -247,7 +247,7 @@ def fit(
         ``"last"`` never uses folds, which would train on rows later than the validation rows.
         ``"tasks"`` holds out whole tasks, so that the model is chosen by how well it predicts new
         ones (``unknown_task="common"``): all tasks then use the common model, whose nodes do not
-        separate tasks, and `validation_fraction` is a part of the tasks. A splitter, such as
+        separate tasks, and `validation_fraction` is a fraction of the tasks. A splitter, such as
         ``TimeSeriesSplit()``, has a method ``split(X, y, groups)``, where groups are the tasks. A
         list of pairs (train, valid) of row numbers or boolean masks names the rows themselves. In
         each split either every task needs training rows, or whole tasks are held out, as by

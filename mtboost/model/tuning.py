@@ -124,7 +124,7 @@ def tune(
     validation rows on which the metric is defined do not count. The first trial is what fit() does
     by default, as far as this lies in the space; of the next ones some are random, and then
     Optuna's tree-structured Parzen estimator proposes them. Trials that are worse than the median
-    of the others after as much learning are given up.
+    of the others at equal progress are pruned.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def tune(
     backend : {"xgboost", "lightgbm"}, default="xgboost"
         The library whose bins, parameters and boosters are used.
     n_trials : int, default=20
-        Most trials.
+        Maximum number of trials.
     timeout : float, optional
         Seconds after which no further trial begins. What is found then depends on the machine.
     space : mapping of name to range, or callable, optional
@@ -150,7 +150,7 @@ def tune(
         models only (``"specific_max_depth"``). A range is ``(low, high)``, integers if both are,
         ``(low, high, "log")``, a list of choices, or None for what is not to be searched. It
         replaces ranges of the same name in the default space and is added to the others. A function
-        takes an ``optuna.Trial``, returns a mapping of name to value, and stands for itself.
+        takes an ``optuna.Trial`` and returns a mapping of name to value; there is no default space.
         By default ``min_child_weight`` (LightGBM: ``min_child_samples``) and ``colsample_bytree``,
         as ``strategy="auto"`` finds the rest itself. With ``strategy="two-stage"`` also
         ``max_depth`` (``max_leaves``), ``learning_rate``, ``subsample``, ``split_score``, and the
@@ -162,7 +162,7 @@ def tune(
         Fit the best settings on all rows, with the rounds found on the training rows. By default
         if `eval_set` is not given, with which it is not possible.
     seed : int, default=0
-        Of fit() and of the search.
+        Seed of :func:`fit` and of the search.
     verbose : bool or int, default=False
         Show progress: a bar of tqdm, or lines in the log, with the best metric so far. From 2 on
         Optuna logs each trial, too.
@@ -188,7 +188,7 @@ def tune(
     DataError, ParameterError, TypeError
         Before any training, if something does not fit together.
     TrainingError
-        No trial came to its end.
+        No trial was finished.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def make_projection(
     projection : str, array-like of shape (n_components, n_outputs) or None
         A kind of random matrix, ``"pca"``, or a matrix.
     n_components : "log", int or float
-        The natural logarithm of the number of outputs, a number, or a part of the outputs.
+        The natural logarithm of the number of outputs, a number, or a fraction of the outputs.
     n_outputs : int
     is_shared : bool
         Whether all trees have the same random matrix.

@@ -36,19 +36,18 @@ class BaseTaskSplit(abc.ABC):
         Weight of the variance in ``split_score="variance"``.
     pooling : float, sequence of float or "auto", optional
         κ of partially pooled leaves (docs/pooling.md), in units of the hessian, or of each level of
-        nested tasks, outermost first: each task has a
-        task-specific value in every leaf, shrunk towards the pooled one; 0 shrinks nothing, "auto"
-        goes by how much the tasks differ in the first tree, and without it all tasks have the
-        pooled values. The booster of the training then holds the
-        pooled values, and :meth:`booster` gives that of a task.
+        nested tasks, outermost first: in every leaf each task has its value, shrunk towards the
+        pooled one. 0 shrinks nothing, "auto" estimates κ from the first tree. The booster of the
+        training then holds the pooled values, and :meth:`booster` returns that of a task. By
+        default all tasks have the pooled values.
     task_splits : float, default=1.0
         c in S = s − c σ² (1 + (T − 2) 2/π), the score of a split between T tasks: what the best of
-        their divisions gains by chance is subtracted c times. 0 leaves the column a category like
+        their partitions gains by chance is subtracted c times. 0 leaves the column a category like
         others, as in stock training.
     symmetric_trees : bool, default=False
         Whether all nodes of a level have the same split, the one with the largest sum of gains; a
-        node that would gain nothing by it stays whole. With ``max_depth=d`` a tree asks at most d
-        questions (docs/symmetric_trees.md). Needs ``split_score="plain"``.
+        node that would gain nothing by it stays whole. With ``max_depth=d`` a tree has at most d
+        different splits (docs/symmetric_trees.md). Needs ``split_score="plain"``.
     random_strength : float, default=0.0
         ν, noise in the choice of the splits of symmetric trees: the level takes the split with the
         largest √(T + s) + ν σ z, with s its gain, T the gains of the levels above, σ² the mean of

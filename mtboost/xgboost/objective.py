@@ -49,8 +49,8 @@ class TaskObjective(BaseTaskObjective):
     n_threads : int, optional
         By default all cores that the process may use.
     **options : float
-        Parameters of the loss: ``scale_pos_weight``, ``huber_slope``, ``max_delta_step``,
-        ``tweedie_variance_power``.
+        Parameters of the loss, such as ``scale_pos_weight``, ``huber_slope``, ``max_delta_step``,
+        ``tweedie_variance_power`` or ``aft_loss_distribution``; ``quantile_alpha`` is a list.
 
     Raises
     ------

@@ -53,7 +53,7 @@ class PriorFeatureSampling(xgboost.callback.TrainingCallback):
     prior_rounds : float, default=10.0
         With ``dynamic=True``, the number of rounds whose gains together count as much as the prior.
     floor : float in [0, 1], default=0.05
-        The part of the draws in which all features are equal. With 0 a feature of weight 0 is drawn
+        Fraction of the draws in which all features are equal. With 0 a feature of weight 0 is drawn
         only if there are fewer others than a node considers.
 
     Raises

@@ -50,9 +50,9 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
 
     Each round draws a projection Φ of shape (n_components, n_outputs). The tree's splits are those
     of squared error on the projected gradients, its leaves the Newton steps of all outputs:
-    ``gbrt-relabel-rpo`` of the source. With hundreds of outputs a round takes a part of the time of
-    XGBoost's own, whose histograms hold all of them, and splits that suit many related outputs have
-    less noise to follow. Labels may be unknown.
+    ``gbrt-relabel-rpo`` of the source. With hundreds of outputs a round takes a fraction of the
+    time of XGBoost's own, whose histograms hold all of them, and splits that suit many related
+    outputs have less noise to follow. Labels may be unknown.
 
     It goes in ``callbacks=`` and takes the gradients of the objective in the parameters (or of the
     function in ``obj=``), so that it works with scikit-learn's wrappers too::
@@ -72,11 +72,11 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
         Multiplies the weights of the training matrix; 0 is as good as an unknown label.
     projection : str, array-like of shape (n_components, n_outputs) or None, default="gaussian"
         ``"gaussian"``, ``"rademacher"`` (±1), ``"achlioptas"`` (two thirds zeros), ``"sparse"``
-        (a part 1/√d is not zero), ``"hadamard"``, ``"subsample"`` (some of the outputs) or
+        (a fraction 1/√d is not zero), ``"hadamard"``, ``"subsample"`` (some of the outputs) or
         ``"pca"`` (the directions in which the round's gradients are largest). None: XGBoost's own
         trees, of all outputs (``gbmort``).
     n_components : "log", int or float, default="log"
-        The natural logarithm of the number of outputs, a number, or a part of the outputs.
+        The natural logarithm of the number of outputs, a number, or a fraction of the outputs.
     shared : bool, default=False
         The first round's projection in all rounds; of ``"pca"`` that of the first round of this
         training, also where it continues a model (``xgb_model=``).
@@ -107,7 +107,7 @@ class ProjectedObjective(BaseProjectedObjective, xgboost.callback.TrainingCallba
     XGBoost's default.
 
     *Splits.* A row counts in a component by its weight, and where some of its labels are unknown by
-    the part of the component's squared entries that belongs to known ones. In the split search
+    the fraction of the component's squared entries that belongs to known ones. In the split search
     ``gamma``, ``lambda`` and ``min_child_weight`` refer to these sums, also of a logistic
     objective, whose hessians set the leaves only.
 

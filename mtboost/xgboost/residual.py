@@ -35,7 +35,7 @@ def residual_margin(
     booster : xgboost.Booster
         The common model.
     matrix : DMatrix
-        Rows to predict; its base margin is heeded.
+        Rows to predict, with their base margin if they have one.
 
     Returns
     -------

@@ -292,7 +292,7 @@ class MultiTaskEstimator(SavedEstimator):
             Margins that each row starts from; ``predict`` needs them as well. With several labels a
             row the shape is (n_rows, n_labels).
         eval_set : (X, y[, task[, weight[, base_margin]]]), optional
-            Validation rows, instead of a part of `X`.
+            Validation rows, instead of a fraction of the rows of `X`.
 
         Returns
         -------

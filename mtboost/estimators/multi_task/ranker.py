@@ -114,7 +114,7 @@ class MultiTaskRanker(MultiTaskEstimator):
         base_margin : array-like of shape (n_rows,), optional
             Margin that each row starts from; ``predict`` needs it as well.
         eval_set : (X, y, task, weight, base_margin, qid), optional
-            Validation rows, instead of a part of the queries of `X`; what is not there is None.
+            Validation rows, instead of a fraction of the queries of `X`; what is not there is None.
 
         Returns
         -------

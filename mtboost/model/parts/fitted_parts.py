@@ -286,8 +286,8 @@ class FittedParts:
             The task is unknown, or one booster with the different trees of all tasks would be too
             large.
         UnsupportedError
-            A booster of all tasks that the library has not: of LightGBM, of several classes or
-            levels, or of tasks with different objectives.
+            The library has no booster of all tasks: LightGBM; several classes or levels; tasks with
+            different objectives.
         """
         if task is None:
             return self._booster_of_all()

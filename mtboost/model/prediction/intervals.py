@@ -289,8 +289,8 @@ class TasksWithIntervals(FittedTasks):
     ) -> Self:
         """Learn the widths of intervals from rows that the model has not seen.
 
-        Nothing was chosen by these rows, so that :meth:`predict_interval` covers as often as it
-        says. They replace the `conformity_scores` of their tasks; other tasks keep theirs.
+        Nothing was chosen by these rows, so that :meth:`predict_interval` has the coverage
+        1 - `alpha`. They replace the `conformity_scores` of their tasks; other tasks keep theirs.
 
         Rows of tasks that the model does not know are predicted by the common model. Intervals of
         unknown tasks then go by how much the errors of these tasks differ, which are larger than

@@ -41,8 +41,8 @@ class ReportedTasks(ExplainedTasks):
         -------
         pandas.DataFrame
             Columns ``objective``, ``rows``, ``valid_rows``, ``positives`` and ``valid_positives``
-            (classifiers), ``validation_note`` (why the scores say little, and what to do, where a
-            task has few validation rows or few of a class), ``quit_round``, ``specific_rounds``,
+            (classifiers), ``validation_note`` (why the scores are unreliable, and what to do, where
+            a task has few validation rows or few of a class), ``quit_round``, ``specific_rounds``,
             ``why_no_specific``, and the validation metric of ``common`` and ``final``, the
             standard error of the latter, ``final se`` (of metrics that are means over rows, and of
             the area under the ROC curve), and the metric of each baseline where
