@@ -79,7 +79,7 @@ def checked_labels(estimator: Any, y: Any, **options: Any) -> Any:
     check_not_mapping("y", y)
     try:
         with reading_numbers("y"), _keeping_names(estimator):
-            return validate_data(estimator, y=y, **options)
+            return without_objects(validate_data(estimator, y=y, **options))
     except TypeError:  # pandas' NA is not true or false
         check_classes(y)
         raise
@@ -93,6 +93,17 @@ def check_not_mapping(argument: str, values: Any) -> None:
             "rows. A table for each task, X={task: table} and y={task: labels}, is for "
             "mtboost.fit and the MultiTask estimators."
         )
+
+
+def without_objects(y: Any) -> Any:
+    """Return an array of objects of one type as one of bool, int or float, if they are that."""
+    dtype = getattr(y, "dtype", None)
+    if not isinstance(dtype, np.dtype) or dtype.kind != "O":
+        return y
+    objects = np.asarray(y)
+    is_of_one_type = len(set(map(type, objects.flat))) == 1
+    plain = np.array(objects.tolist()) if is_of_one_type else objects
+    return plain if plain.dtype.kind in "bif" and plain.shape == objects.shape else y
 
 
 def mixed_as_objects(y: Any) -> Any:
@@ -141,11 +152,6 @@ def check_classes(y: Any) -> None:
     except (TypeError, DataError):  # one is not greater or less than another, or of no type known
         labels = [] if issparse(y) else np.ravel(y).tolist()
         kinds = sorted({type(label).__name__ for label in labels})
-        if kinds in (["bool"], ["int"]):  # in an array of objects
-            raise DataError(
-                f"Unknown label type: y has dtype object, and holds {kinds[0]}. Convert it by "
-                f"y.astype({kinds[0]})."
-            ) from None
         if len(kinds) < 2 or not {"NoneType", "str"} & set(kinds):
             raise
         raise DataError(
@@ -229,13 +235,14 @@ def label_array(y: Any) -> npt.NDArray[Any]:
         labels: npt.NDArray[Any] = check_array(
             y, dtype=None, ensure_2d=False, ensure_all_finite=False, input_name="y"
         )
-    return labels
+    plain: npt.NDArray[Any] = without_objects(labels)
+    return plain
 
 
 def accuracy(y: Any, predicted: Any, sample_weight: Any) -> float:
     """Part of the rows that are predicted right."""
     check_not_mapping("y", y)
-    y = label_array(y) if has_names(y) else y
+    y = label_array(y) if has_names(y) else without_objects(y)
     try:
         with reading_numbers("y or sample_weight"):
             y = checked_sparse(y, "y")

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost.base.checked_tables import as_table
 from mtboost.base.frames import Output
 from mtboost.base.given_splits import check_eval_set
-from mtboost.base.sklearn_input import check_classes
+from mtboost.base.sklearn_input import check_classes, without_objects
 from mtboost.dask.chunks import check_collection
 from mtboost.dask.fitting import fit
 from mtboost.dask.predicting import predict_with
@@ -355,7 +355,7 @@ class DaskMultiTaskClassifier(_OnDask, MultiTaskClassifier):
 
 
 def _unique(values: Any) -> npt.NDArray[Any]:
-    labels = np.asarray(values)
+    labels = without_objects(np.asarray(values))
     try:
         return np.unique(labels)
     except TypeError:

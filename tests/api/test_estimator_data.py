@@ -214,11 +214,36 @@ def test_labels_may_come_in_any_container(make):
     )
 
 
-@pytest.mark.parametrize("kind", [bool, int])
-def test_classes_in_an_array_of_objects_are_to_be_converted(kind):
-    y = (np.arange(20) > 9).astype(kind).astype(object)
-    with pytest.raises(DataError, match=rf"y has .* object, .* y.astype\({kind.__name__}\)"):
-        MultiTaskClassifier().fit(np.arange(20.0)[:, None], y)
+@pytest.mark.parametrize("kind", [bool, int, float])
+@pytest.mark.parametrize("make", [np.asarray, pd.Series])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        MultiTaskClassifier(n_estimators=2, strategy="two-stage"),
+        mtboost.MTExtraTreesClassifier(5, min_samples_leaf=1, oob_score=True, bootstrap=True),
+        mtboost.MTDecisionTreeClassifier(),
+        mtboost.MTAdaBoostClassifier(n_estimators=2),
+        mtboost.ProjectedForestClassifier(n_estimators=2),
+        mtboost.ProjectedBoostingClassifier(n_estimators=2),
+        mtboost.PriorSamplingClassifier(n_estimators=2),
+    ],
+    ids=lambda own: type(own).__name__,
+)
+def test_classes_of_one_type_may_come_in_an_array_of_objects(estimator, make, kind):
+    X, y = np.arange(40.0)[:, None], (np.arange(40) > 19).astype(kind)
+    fitted = clone(estimator).set_params(n_jobs=1, random_state=0)
+    as_objects = make(y.astype(object))
+    assert fitted.fit(X, as_objects).classes_.dtype == fitted.predict(X).dtype == y.dtype
+    assert fitted.score(X, as_objects) == fitted.score(X, y) > 0.9
+
+
+def test_compress_takes_classes_in_an_array_of_objects():
+    X, y = np.arange(40.0)[:, None], np.arange(40) > 19
+    forest = mtboost.ProjectedForestClassifier(2, n_jobs=1, random_state=0).fit(X, y)
+    found = mtboost.compress(forest, X, y.astype(object), n_steps=2)
+    np.testing.assert_array_equal(
+        found.predict(X), mtboost.compress(forest, X, y, n_steps=2).predict(X)
+    )
 
 
 def test_labels_of_text_may_not_be_na():

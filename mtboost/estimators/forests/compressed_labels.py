@@ -15,7 +15,12 @@ from sklearn.utils.multiclass import type_of_target
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.labels import check_magnitude
-from mtboost.base.sklearn_input import check_classes, check_indicators, reading_numbers
+from mtboost.base.sklearn_input import (
+    check_classes,
+    check_indicators,
+    reading_numbers,
+    without_objects,
+)
 from mtboost.estimators.forests.base import LARGEST_LABEL, BaseForest
 
 
@@ -88,6 +93,7 @@ class Labels:
 
     @classmethod
     def _of_classes(cls, y: Any, may_be_matrix: bool) -> Self:
+        y = without_objects(y)
         check_classes(y)
         table = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         is_matrix = may_be_matrix and type_of_target(table) == "multilabel-indicator"
