@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights and labels in units in which the library's limits of splits are large."""
+"""Weights and labels in units in which limits of the library are large, or gains overflow."""
 
 import warnings
 
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import mtboost
+from mtboost.errors import DataError
 
 TREES_ALONE = {"strategy": "two-stage", "num_boost_round": 20, "specific_rounds": 0}
 
@@ -58,6 +59,30 @@ def test_labels_too_small_for_gains_are_named_with_the_remedy(factor):
     unit = float(text.rpartition("y / ")[2].rstrip("."))
     assert np.ptp(model.predict(X, task=task)) == 0.0
     model, texts = fit(X, factor * y / unit, task)
+    assert texts == []
+    assert np.corrcoef(model.predict(X, task=task), y)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("options", [{}, {"objective": dict.fromkeys("abc", "reg:squarederror")}])
+def test_labels_whose_squares_overflow_are_refused_with_the_remedy(options):
+    X, y, task = rows()
+    largest = np.sqrt(np.finfo(np.float32).max / ((y - y.mean()) ** 2).sum())
+    _, texts = fit(X, 0.99 * largest * y, task, **options)
+    assert texts == []
+    with pytest.raises(DataError, match="gains of splits overflow.* such as y ") as found:
+        mtboost.fit(X, 1.01 * largest * y, task=task, **options)
+    unit = float(str(found.value).rpartition("y / ")[2].rstrip("."))
+    model, texts = fit(X, 1.01 * largest * y / unit, task, **options)
+    assert texts == []
+    assert np.corrcoef(model.predict(X, task=task), y)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(
+    "options", [{"backend": "lightgbm"}, {"objective": "reg:absoluteerror"}], ids=str
+)
+def test_other_gains_do_not_overflow(options):
+    X, y, task = rows()
+    model, texts = fit(X, 1e20 * y, task, **options)
     assert texts == []
     assert np.corrcoef(model.predict(X, task=task), y)[0, 1] > 0.9
 

@@ -875,7 +875,7 @@ ODD = {
     "one column all missing": {"X": np.column_stack([X, np.full(N, np.nan)])},
     "empty CSR": {"X": scipy.sparse.csr_array((N, 3))},
     "constant label": {"y": np.ones(N)},
-    "large label": {"y": Y * 1e30},
+    "large label": {"y": Y * 1e15},
     "one class": {"y": np.ones(N), "objective": "binary:logistic"},
     "one class of several": {"y": np.zeros(N), "objective": "multi:softprob"},
     "one class in a task": {"y": TASK, "objective": "binary:logistic"},
