@@ -104,7 +104,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
         columns of those that :meth:`remove_task` has left.
     calibration : Calibration or None
         Slope and intercept of each task's log-odds in its margin (docs/calibration.md); None
-        without ``fit(calibrate=True)``, and after :meth:`update` and :meth:`refresh`.
+        without ``fit(calibrate=True)``, after :meth:`refresh`, and after :meth:`update` with new
+        rounds.
     conformity_scores : dict of task name to ndarray of float64
         Scores of held-out rows, by which :meth:`predict_interval` works. Empty without
         ``fit(intervals=True)`` or :meth:`conformalize`.
@@ -334,9 +335,9 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
 
         The rows of all known tasks together grow the new trees, whose leaves are partially pooled,
         so that a task may move on its own as far as its rows show it. Validation rows find the
-        number of new rounds; there are none unless they gain more than one standard error. Rows of
-        new tasks then follow the updated common model, and get their own model, as by
-        :meth:`add_task`.
+        number of new rounds; there are none unless they gain more than one standard error.
+        Predictions, intervals and calibration then stay as they are. Rows of new tasks follow the
+        updated common model, and get their own model, as by :meth:`add_task`.
 
         Parameters
         ----------
@@ -442,7 +443,8 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
                 n_threads=n_threads,
                 seed=seed,
             )
-            parts |= self._without_what_predictions_showed()
+            if parts.keys() > {"reports"}:  # there are new rounds
+                parts |= self._without_what_predictions_showed()
         model = self._copy(**parts)
         for name, (table, labels, own_weight, margin) in new.items():
             model.add_task(

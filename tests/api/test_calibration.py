@@ -92,7 +92,7 @@ def test_changes_of_a_calibrated_model(long):
     assert set(smaller.calibration.by_task) == {"a", "c"}
     np.testing.assert_array_equal(smaller.predict({"a": X})["a"], long.predict({"a": X})["a"])
     for change in (
-        lambda: long.update(X, Y, task=TASK, rounds=1),
+        lambda: long.update(X, Y, task=TASK, rounds=1, validation_fraction=0),
         lambda: long.refresh(X, Y, task=TASK),
     ):
         with pytest.warns(UserWarning, match="is calibrated, and the one that update") as found:

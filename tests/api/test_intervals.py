@@ -272,7 +272,7 @@ def test_a_task_that_leaves_takes_its_scores_along(model):
 def test_other_predictions_have_no_scores(model):
     X, y, task = table(seed=4)
     for other in (
-        model.update(X, y, task=task, rounds=2, n_threads=1),
+        model.update(X, y, task=task, rounds=2, validation_fraction=0, n_threads=1),
         model.refresh(X, y, task=task, n_threads=1),
     ):
         with pytest.raises(DataError, match=r"no conformity scores.*conformalize"):

@@ -130,6 +130,26 @@ def test_there_are_no_new_rounds_where_they_do_not_help():
     assert (report["rmse before"] == report["rmse final"]).all()
 
 
+@pytest.mark.parametrize("own_models", [False, True])
+def test_without_new_rounds_intervals_and_calibration_are_kept(own_models):
+    rng = np.random.default_rng(4)
+    options = {**FIXED, "num_boost_round": 1, "specific_rounds": int(own_models)}
+    labels = rng.normal(size=240)
+    of_numbers = mtboost.fit(X, labels, task=TASK, intervals=True, **options)
+    of_classes = mtboost.fit(X, labels > 0, task=TASK, calibrate=True, **options)
+    noise, no_gain = rng.normal(size=240), {"params": {"learning_rate": 5.0}, "rounds": 5}
+    found = of_numbers.update(NEW_X, noise, task=NEW_TASK, **no_gain)
+    for before, after in zip(
+        *(own.predict_interval(NEW_X, task=NEW_TASK).T for own in (of_numbers, found)), strict=True
+    ):
+        np.testing.assert_array_equal(before, after)
+    calibrated = of_classes.update(NEW_X, noise > 0, task=NEW_TASK, **no_gain)
+    np.testing.assert_array_equal(
+        calibrated.predict(NEW_X, task=NEW_TASK), of_classes.predict(NEW_X, task=NEW_TASK)
+    )
+    assert calibrated.calibration is not None
+
+
 def test_scores_have_the_name_of_the_metric_that_finds_the_rounds(tmp_path):
     model = mtboost.fit(X, Y, task=TASK, eval_metric="r2", **FIXED)
     found = model.update(NEW_X, NEW_Y, task=NEW_TASK, rounds=5)

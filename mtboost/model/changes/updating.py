@@ -76,7 +76,7 @@ def updated_parts(
 ) -> dict[str, Any]:
     """Return the changed fields; :meth:`mtboost.MultiTaskModel.update` has the arguments.
 
-    `rows` and `eval_rows` are those of known tasks.
+    `rows` and `eval_rows` are those of known tasks. Without new rounds ``reports`` alone change.
     """
     rounds = check_count("rounds", rounds, low=1)
     own_pooling = check_pooling(pooling)
@@ -215,11 +215,11 @@ def _added(model: FittedTasks, new: _NewRounds) -> dict[str, Any]:
     They follow the common trees. A task that uses but a part of these, or an average, has the new
     trees in its own model.
     """
+    if new.trees is None:
+        return {}
     trees, library = model.common_trees, model._library
     specific, quit_round = model.specific.copy(), dict(model.quit_round)
     parts = {"common_trees": trees, "specific": specific, "quit_round": quit_round}
-    if new.trees is None:
-        return parts
     n_rounds = model._stage.most_rounds
     followers = [
         task
@@ -309,7 +309,7 @@ def _reports(
     """
     reports = {}
     for task, old in model.reports.items():
-        quit_round = parts["quit_round"][task]
+        quit_round = parts.get("quit_round", model.quit_round)[task]
         is_follower = quit_round != model.quit_round[task]
         n_specific = old.specific_rounds + (0 if is_follower else new.n_rounds)
         n_rows, n_positives = _counts(train, task)

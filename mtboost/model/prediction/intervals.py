@@ -56,7 +56,7 @@ def predict_interval(
         raise DataError(
             "The model has no conformity scores, by which intervals are computed: call fit(..., "
             "intervals=True), or conformalize(X, y) with rows that it was not trained on. "
-            "update() and refresh() drop the scores of the model before."
+            "update() with new rounds and refresh() drop the scores of the model before."
         )
     quantiles = _quantiles(model, alpha)
     margins, codes = model._margins(X, task, base_margin, unknown_task)
