@@ -322,7 +322,7 @@ def _problem(found: Summary, column: str | int | None, arguments: Arguments) -> 
     if isinstance(eval_metric, Mapping | list | tuple):
         raise ParameterError("eval_metric holds several: give one metric for all tasks.")
     library = get_backend("xgboost")
-    objective = complete_objective(library, arguments.objective, template)
+    objective = complete_objective(library, arguments.objective, template, n_rows=found.n_rows)
     place = place_of_task_column(found.row, column, arguments.feature_names)
     return Problem(template, library, objective, eval_metric, place=place)
 

@@ -266,9 +266,10 @@ def test_weights_may_be_zero_in_all_rows_of_a_worker(client):
     [
         (Y, np.full(N_ROWS, 1.0 / N_ROWS), r"weight adds up to 1, .*by their mean \(0.000667\)"),
         (1e-6 * Y + 7.0, None, "y has standard deviation .*e-07, and trees have no split"),
+        (np.digitize(Y, [0, 1]), None, "All labels are whole numbers from 0 to 2, and are learned"),
     ],
 )
-def test_units_too_small_for_splits_warn_as_on_one_machine(client, y, weight, message, strategy):
+def test_labels_and_weights_warn_as_on_one_machine(client, y, weight, message, strategy):
     rows = {} if weight is None else {"weight": weight}
     options = {**ROUNDS, "strategy": strategy, "effort": "fast", "num_boost_round": 2}
     collections = {name: spread(own) for name, own in rows.items()}
@@ -573,6 +574,12 @@ def test_the_classifier_knows_its_classes_and_is_saved_as_that_of_one_machine(cl
     assert set(found.get_metadata_routing().predict.requests) == {"task", "base_margin"}
     np.testing.assert_array_equal(loaded.predict(X, task=TASK), predicted)
     assert pickle.loads(pickle.dumps(found)).classes_.tolist() == found.classes_.tolist()
+
+
+def test_the_classifier_takes_bools_in_arrays_of_objects(client):
+    found = mtboost.dask.DaskMultiTaskClassifier(n_estimators=2, strategy="two-stage")
+    found.fit(spread(X), spread((Y > 0.5).astype(object)), task=spread(TASK))
+    assert found.classes_.dtype == bool
 
 
 def test_what_the_classifier_cannot_have_on_several_workers_is_refused(client):

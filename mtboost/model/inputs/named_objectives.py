@@ -65,13 +65,20 @@ def check_fits(metric: Metric, objective: object, argument: str) -> None:
 
 
 def complete_objective(
-    library: Backend, objective: Any, data: Dataset, classes: Sequence[str] | None = None
+    library: Backend,
+    objective: Any,
+    data: Dataset,
+    classes: Sequence[str] | None = None,
+    n_rows: int | None = None,
 ) -> Objective:
-    """Return the objective, that of each task where they differ; by default one for the labels."""
+    """Return the objective, that of each task where they differ; by default one for the labels.
+
+    `n_rows` is the number of all rows where `data` has those of different labels alone.
+    """
     if classes is not None:
         objective = objective_for_classes(library, objective, classes)
     if objective is None:
-        found = objective_for(library, data.labels())
+        found = objective_for(library, data.labels(), n_rows or data.n_rows)
         if found == library.squared_error:
             _warn_of_some_classes(library, data)
         return found
@@ -101,7 +108,7 @@ def objective_for_classes(backend: Backend, objective: Any, names: Sequence[str]
     return str(objective)
 
 
-def objective_for(backend: Backend, labels: npt.NDArray[Any]) -> str:
+def objective_for(backend: Backend, labels: npt.NDArray[Any], n_rows: int) -> str:
     """Return the objective for labels: logistic for 0 and 1, else squared error.
 
     Warns where the labels may be numbers of classes.
@@ -109,7 +116,7 @@ def objective_for(backend: Backend, labels: npt.NDArray[Any]) -> str:
     values = np.unique(labels)
     if np.array_equal(values, [0.0, 1.0]):
         return backend.binary
-    if len(values) <= min(MOST_CLASSES, len(labels) / _LEAST_ROWS):
+    if len(values) <= min(MOST_CLASSES, n_rows / _LEAST_ROWS):
         _warn_of_classes(backend, values)
     return backend.squared_error
 
