@@ -243,6 +243,14 @@ def test_what_is_no_model_is_refused():
         plotting.plot_sharing({})
 
 
+def test_what_is_no_axes_or_figure_is_refused(three):
+    for draw in all_plots(*three).values():
+        with pytest.raises(TypeError, match="ax must be axes of matplotlib, such as .*, found 3"):
+            draw(3)
+    with pytest.raises(TypeError, match="figure must be a figure of matplotlib, or None, found"):
+        plotting.plot_history_grid(three[0], figure=plt.figure().subplots())
+
+
 def test_without_matplotlib_the_message_says_what_to_install():
     script = (
         "import sys; sys.modules['matplotlib'] = None; import numpy as np, mtboost\n"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checks import did_you_mean, listed
+from mtboost.base.checks import check_type, did_you_mean, listed
 from mtboost.base.tasks import TaskName
 from mtboost.errors import DataError, MissingDependencyError, ParameterTypeError
 
@@ -80,7 +80,10 @@ def new_axes(
     ax: matplotlib.axes.Axes | None, width: float = 7.0, height: float = 4.5
 ) -> matplotlib.axes.Axes:
     """Return the given axes, or those of a new figure of this size in inches."""
-    return _new_figure(width, height).subplots() if ax is None else ax
+    if ax is None:
+        return _new_figure(width, height).subplots()
+    check_type("ax", ax, pyplot().Axes, "axes of matplotlib, such as plt.gca(), or None")
+    return ax
 
 
 def new_panels(
@@ -91,6 +94,10 @@ def new_panels(
     n_rows = math.ceil(n / n_columns)
     if figure is None:
         figure = _new_figure(2.6 * n_columns + 0.6, 2.1 * n_rows + 0.8)
+    else:
+        from matplotlib.figure import FigureBase
+
+        check_type("figure", figure, FigureBase, "a figure of matplotlib, or None")
     grid = figure.subplots(n_rows, n_columns, squeeze=False, **options)
     panels = grid.ravel()
     for unused in panels[n:]:
