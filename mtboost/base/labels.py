@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 
 from mtboost.base.arrays import Float64Array, FloatArray, as_array
 from mtboost.base.checks import as_float, shown
@@ -198,7 +199,9 @@ def _as_floats(
     except ValueError as error:
         raise DataError(f"{argument} is not a rectangular array of numbers: {error}") from error
     if array.ndim == 0:
-        raise DataError(f"{argument} is a {type(values).__name__}: it must hold one number a row.")
+        remedy = f" Pass {argument}.toarray()." if issparse(values) else ""
+        kind = type(values).__name__
+        raise DataError(f"{argument} is a {kind}: it must hold one number a row.{remedy}")
     if array.dtype.kind == "O":
         objects, array = array, np.empty(array.shape)
         for index, value in np.ndenumerate(objects):

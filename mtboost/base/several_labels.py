@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 
 from mtboost.base.arrays import FloatArray, as_array
 from mtboost.base.checks import listed
@@ -40,6 +41,8 @@ def names_of_labels(y: Any, of_array: LabelNames | None = None) -> LabelNames | 
         shape = () if isinstance(y[0], str) else as_array(y).shape
     if shape is None or len(shape) != 2 or shape[1] < 2:
         return None
+    if issparse(y):
+        raise DataError(f"y is a {type(y).__name__}: labels must be dense. Pass y.toarray().")
     names = getattr(y, "column_names", getattr(y, "columns", None))
     if names is None:
         has_names = of_array is not None and len(of_array) == shape[1]

@@ -299,6 +299,8 @@ def test_misspelt_metrics_and_odd_models_are_named(model):
         model.evaluate(X, y, task=task, metrics=[3])
     with pytest.raises(DataError, match=r"against\['half'\].*300 rows"):
         model.evaluate(X, y, task=task, against={"half": np.zeros(7)})
+    with pytest.raises(TypeError, match=r"against\['old'\] is 'model': .*mtboost.load_model"):
+        model.evaluate(X, y, task=task, against={"old": "model"})
     with pytest.raises(ParameterError, match="pass {name: model}"):
         model.evaluate(X, y, task=task, against=model)
     with pytest.raises(DataError, match="task"):

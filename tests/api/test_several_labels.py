@@ -6,6 +6,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import KFold
 
@@ -269,6 +270,7 @@ def test_a_classifier_takes_labels_of_pandas_with_unknown_ones(dtype):
         ({"y": Y.assign(cost="low")}, "y is 'low' at row 0, column 1: it must .* use an estimator"),
         ({"y": Y.set_axis(["a", "b", "a"], axis=1)}, "y has two columns 'a'"),
         ({"y": Y.set_axis(["a", 1, "b"], axis=1)}, "must be named by str, or all by int"),
+        ({"y": scipy.sparse.csr_array(np.ones((N, 3)))}, r"y is a csr_array: .*Pass y.toarray"),
         ({"y": Y[:10]}, r"y has shape \(10, 3\)"),
         ({"weight": np.ones((N, 2))}, r"weight has shape \(240, 2\)"),
         ({"base_margin": np.ones(N)}, r"base_margin has shape \(240,\)"),

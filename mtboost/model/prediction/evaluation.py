@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checked_tables import as_table
-from mtboost.base.checks import check_count, check_seed
+from mtboost.base.checks import check_count, check_seed, shown
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import as_labels, as_weights
 from mtboost.base.queries import Queries, as_queries, check_queries, queries_of_tables
@@ -20,7 +20,7 @@ from mtboost.base.several_labels import in_order_of_labels
 from mtboost.base.tables import Table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
-from mtboost.errors import DataError, ParameterError
+from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.metrics.metric import Metric, check_classes
 from mtboost.metrics.scorers import is_known, metric_or_scorer
 from mtboost.model.estimates import (
@@ -348,7 +348,13 @@ def _predictions_of(other: Any, name: str, model: FittedTasks, rows: _Judged) ->
 
 def _checked(name: str, predictions: Any, rows: _Judged) -> Float64Array:
     """Return one prediction of each row, of which another model may have predicted all labels."""
-    found = _together(predictions)
+    try:
+        found = _together(predictions)
+    except (TypeError, ValueError):
+        raise ParameterTypeError(
+            f"against[{name!r}] is {shown(predictions)}: pass a fitted model, such as "
+            "mtboost.load_model returns of a file, or one prediction a row."
+        ) from None
     is_known = rows.given.is_known
     if found.ndim == 0 or len(found) != len(rows.y):
         each = "row" if is_known is None else f"label, of shape {is_known.shape}"
