@@ -299,6 +299,7 @@ def make_loss(
     That of quantiles has as many outputs as ``quantile_alpha`` has levels.
     """
     if is_quantile(objective) and "quantile_alpha" in options:
+        options["quantile_alpha"] = np.atleast_1d(options["quantile_alpha"]).tolist()
         n_outputs = len(options["quantile_alpha"])
     try:
         return _core.Loss(objective, n_outputs=n_outputs, arithmetic=arithmetic, **options)

@@ -136,6 +136,12 @@ class XgboostBackend(Backend):
         return library.known_parameters(), library.ALIASES
 
     def _in_own_form(self, params: dict[str, Any], argument: str) -> dict[str, Any]:
+        if params.get("process_type", "default") != "default":
+            raise UnsupportedError(
+                f"{argument}: process_type={params['process_type']!r} changes existing trees, and "
+                "leaf values of tasks belong to trees that are grown. Leave it out; for later "
+                "rows use model.refresh or model.update."
+            )
         if params.get("monotone_constraints") is not None:
             signs = read_signs(params["monotone_constraints"], argument)
             # XGBoost knows tuples only.

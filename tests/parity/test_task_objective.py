@@ -495,10 +495,19 @@ def test_an_objective_without_gradients_in_the_core_is_refused(library, objectiv
         library.plugin.TaskObjective(objective, TASK)
 
 
-@pytest.mark.parametrize("objective", ["regression_l1", "mae", "quantile", "mape"])
-def test_an_objective_that_sets_leaves_by_another_rule_is_refused(objective):
-    with pytest.raises(UnsupportedError, match=f"{objective}.*LightGBM does for its own"):
-        LIGHTGBM.plugin.TaskObjective(objective, TASK)
+@pytest.mark.parametrize(
+    ("library", "objective", "options"),
+    [
+        *((LIGHTGBM, name, {}) for name in ("regression_l1", "mae", "quantile", "mape")),
+        (XGBOOST, "reg:quantileerror", {"quantile_alpha": 0.5}),
+        (XGBOOST, "reg:quantileerror", {"quantile_alpha": [0.1, 0.5]}),
+    ],
+)
+def test_an_objective_that_sets_leaves_by_another_rule_is_refused(library, objective, options):
+    with pytest.raises(
+        UnsupportedError, match=rf"{objective}.*(LightGBM|XGBoost) does for its own"
+    ):
+        library.plugin.TaskObjective(objective, TASK, **options)
 
 
 def test_weights_of_tasks_that_are_not_there_are_refused(library):

@@ -295,7 +295,6 @@ REFUSED_WITH_XGBOOST = {
     "two names": ({"eta": 0.1, "learning_rate": 0.2}, "'learning_rate' under two names"),
     "metric in params": ({"eval_metric": "mae"}, "Pass eval_metric= to fit"),
     "interactions": ({"interaction_constraints": "[[0,"}, "interaction_constraints"),
-    "updates of trees": ({"process_type": "update"}, "params: .*process_type"),
 }
 REFUSED_WITH_LIGHTGBM = {
     "objective": ({"application": "binary"}, "Pass objective= to fit.*'application' in params"),
@@ -319,13 +318,10 @@ REFUSED_WITH_LIGHTGBM = {
 }
 REFUSED_OF_SPECIFIC_MODELS = {
     "objective": ({"objective": "binary:logistic"}, "Pass objective= to fit.*in specific_params"),
-    **{
-        name: (params, f"specific_params: XGBoost refuses a value: .*{word}")
-        for name, params, word in (
-            ("updates", {"process_type": "update"}, "Updater"),
-            ("verbosity", {"verbosity": "much"}, "verbosity"),
-        )
-    },
+    "verbosity": (
+        {"verbosity": "much"},
+        "specific_params: XGBoost refuses a value: .*verbosity",
+    ),
 }
 # Since XGBoost 3.3 dart without dropout is gbtree.
 DROPOUT = {} if version() < (3, 3) else {"rate_drop": 0.1}
@@ -333,6 +329,7 @@ UNSUPPORTED = {
     ("xgboost", "params"): [
         {"booster": "dart", "verbosity": 0, **DROPOUT},
         {"multi_strategy": "multi_output_tree"},
+        {"process_type": "update"},
         {"num_parallel_tree": 4},
     ],
     ("lightgbm", "params"): [

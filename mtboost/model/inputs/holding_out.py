@@ -213,8 +213,8 @@ def _check_can_be_new(problem: Problem, arguments: Arguments) -> None:
     """Raise ParameterError where an argument is of no use for tasks that are held out as new."""
     if not arguments.is_auto:
         raise ParameterError(
-            "validation holds out whole tasks, which strategy='two-stage' cannot judge by: it asks "
-            "the validation rows of each task when the task should quit. Use strategy='auto'."
+            "validation holds out whole tasks, but strategy='two-stage' needs validation rows of "
+            "each task to find the round in which it quits. Use strategy='auto'."
         )
     if isinstance(problem.objective, Mapping):
         raise ParameterError(
