@@ -228,6 +228,8 @@ def test_forests_name_the_nearest_keyword(estimator):
     ("options", "rows", "message"),
     [
         ({"n_estimators": 0}, {}, "n_estimators must be an integer >= 1, found 0."),
+        ({"max_depth": -3}, {}, "XGBoost refuses a value: value -3 for Parameter max_depth"),
+        ({"colsample_bytree": 0}, {}, "colsample_bytree must be a finite number in"),
         ({}, {"sample_weight": -np.ones(40)}, "sample_weight is -1 at row 0: weights must"),
         ({"params": {"seed": 1}}, {}, "Pass random_state= to the constructor, not 'seed'"),
         ({"params": {"objective": "x"}}, {}, "Pass objective= to the constructor, not"),

@@ -166,7 +166,7 @@ def names_of_estimators() -> Iterator[None]:
     try:
         yield
     except (DataError, ParameterError) as error:
-        text = str(error)
+        text = str(error).removeprefix("params: ")  # of the constructor, too
         for name, own in _SAME.items():
             text = re.sub(rf"^{name}\b(?=\[| is | has | must )", own, text)
             text = re.sub(rf"\b{name}=", f"{own}=", text)
