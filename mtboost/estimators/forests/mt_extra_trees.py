@@ -92,7 +92,7 @@ class _MTExtraTrees(BaseForest):
         Raises
         ------
         DataError, ValueError
-            Columns are not those of ``fit``, or the task is missing.
+            Columns are not those of ``fit``, or only one of the two has a task.
         """
         return self._leaves(X, task)
 
@@ -254,7 +254,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         Raises
         ------
         DataError, ValueError
-            Columns are not those of ``fit``, or the task is missing.
+            Columns are not those of ``fit``, or only one of the two has a task.
         """
         return self._probabilities(self._outputs(X, task))
 
@@ -278,7 +278,7 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         Raises
         ------
         DataError, ValueError
-            Columns are not those of ``fit``, or the task is missing.
+            Columns are not those of ``fit``, or only one of the two has a task.
         """
         most_probable = self.predict_proba(X, task=task).argmax(axis=1)
         classes: npt.NDArray[Any] = self.classes_[most_probable]
@@ -439,7 +439,7 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
         Raises
         ------
         DataError, ValueError
-            Columns are not those of ``fit``, or the task is missing.
+            Columns are not those of ``fit``, or only one of the two has a task.
         """
         return self._outputs(X, task)[:, 0]
 
