@@ -63,18 +63,32 @@ def test_labels_too_small_for_gains_are_named_with_the_remedy(factor):
     assert np.corrcoef(model.predict(X, task=task), y)[0, 1] > 0.9
 
 
-@pytest.mark.parametrize("options", [{}, {"objective": dict.fromkeys("abc", "reg:squarederror")}])
-def test_labels_whose_squares_overflow_are_refused_with_the_remedy(options):
+@pytest.mark.parametrize(
+    ("options", "factor"),
+    [({}, 600 / 4), ({"objective": dict.fromkeys("abc", "reg:squarederror")}, 1.0)],
+    ids=["one", "each"],
+)
+def test_labels_whose_gains_overflow_are_refused_with_the_remedy(options, factor):
     X, y, task = rows()
-    largest = np.sqrt(np.finfo(np.float32).max / ((y - y.mean()) ** 2).sum())
-    _, texts = fit(X, 0.99 * largest * y, task, **options)
+    largest = np.sqrt(np.finfo(np.float32).max / factor / ((y - y.mean()) ** 2).sum())
+    model, texts = fit(X, 0.99 * largest * y, task, **options)
     assert texts == []
-    with pytest.raises(DataError, match="gains of splits overflow.* such as y ") as found:
+    expected = fit(X, y, task, **options)[0].predict(X, task=task)
+    found = model.predict(X, task=task) / (0.99 * largest)
+    np.testing.assert_allclose(found, expected, atol=0.1 * np.std(y))  # nothing is lost
+    with pytest.raises(DataError, match="gains of splits overflow .* such as y ") as refused:
         mtboost.fit(X, 1.01 * largest * y, task=task, **options)
-    unit = float(str(found.value).rpartition("y / ")[2].rstrip("."))
+    unit = float(str(refused.value).rpartition("y / ")[2].rstrip("."))
     model, texts = fit(X, 1.01 * largest * y / unit, task, **options)
     assert texts == []
     assert np.corrcoef(model.predict(X, task=task), y)[0, 1] > 0.9
+
+
+def test_weights_whose_gains_overflow_are_named_with_the_remedy():
+    X, y, task = rows()
+    _, (text,) = fit(X, y, task, weight=np.full(len(y), 1e18))
+    assert text.startswith("weight adds up to 6e+20: gains of splits overflow")
+    assert text.endswith("Divide the weights by their mean (1e+18).")
 
 
 @pytest.mark.parametrize(
