@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import mtboost
 from mtboost.base.dataset import Dataset
 from mtboost.base.tasks import TaskSet
-from mtboost.errors import ParameterError
+from mtboost.errors import DataError, ParameterError
 from mtboost.model.inputs.libraries import get_backend
 from mtboost.model.stages import common, working_model
 from mtboost.model.stages import linear_effects as stage
@@ -245,11 +245,15 @@ def test_rows_without_weight_change_nothing(linear_effects):
     assert_array_equal(found.predict(X, task=task), expected)
 
 
-def test_large_labels_give_no_warnings():
-    """Gains are then beyond float32, and infinite as in XGBoost."""
+def test_the_largest_labels_give_no_warnings():
+    """Sums of gradients have squares that float32 just holds; twice these labels are refused."""
     X, y, task, _ = linear_rows(5)
-    found = fit(X, 1e30 * y, task).predict(X, task=task).astype(np.float64)
+    most = float(np.finfo(np.float32).max)
+    large = y * np.sqrt(3.0 * most / y.var()) / len(y)
+    found = fit(X, large, task).predict(X, task=task).astype(np.float64)
     assert np.corrcoef(found, y)[0, 1] > 0.9
+    with pytest.raises(DataError, match="Fit to y in a larger unit"):
+        fit(X, 2 * large, task)
 
 
 def test_constant_columns_leave_the_intercepts():
