@@ -51,7 +51,7 @@ from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.fitted import model_of
 from mtboost.model.fitting import FIT_ARGUMENTS
 from mtboost.model.inputs.arguments import DRAWN, Arguments
-from mtboost.model.inputs.checked_rows import check_units
+from mtboost.model.inputs.checked_rows import check_scales
 from mtboost.model.inputs.keywords import where_it_belongs
 from mtboost.model.inputs.libraries import get_backend
 from mtboost.model.inputs.making_settings import make_settings
@@ -157,7 +157,7 @@ def fit(
     template = problem.data
     settings = make_settings(problem, arguments, n_rows=found.n_rows)
     weights_with_tasks(template.tasks, None, arguments.task_weight)  # raises
-    check_units(settings, found.units)
+    check_scales(settings, found.units)
     valid_chunks, found_valid, n_before_valid = None, None, None
     if delayed_valid is not None:
         valid_chunks = client.compute(delayed_valid)

@@ -28,7 +28,7 @@ from mtboost.model.averaging import fit_ensemble
 from mtboost.model.continuing import continued
 from mtboost.model.fitted import Fitted, add_held_out, fitted_by_plan, model_of
 from mtboost.model.inputs.arguments import Arguments, EvalMetric, Strategy, TaskSplits, Validation
-from mtboost.model.inputs.checked_rows import Units, check_metrics, check_rows, check_units
+from mtboost.model.inputs.checked_rows import Units, check_metrics, check_rows, check_scales
 from mtboost.model.inputs.holding_out import (
     check_later_rows,
     check_training_rows,
@@ -435,7 +435,7 @@ def _train(settings: Settings, folds: Folds | None, data: Dataset, arguments: Ar
     """Train as the strategy says, on the rows that are not held out and then on `data`."""
     for train in [train for train, _ in folds.pairs] if folds else [data]:
         check_training_rows(settings, train)
-    check_units(settings, Units.of(data.numbers(), data.weight))
+    check_scales(settings, Units.of(data.numbers(), data.weight))
     warn_of_units(settings, data)
     callbacks = tuple(arguments.callbacks)
     if arguments.is_auto:

@@ -190,7 +190,7 @@ def make_space(library: Backend, given: Space | None, fixed: Mapping[str, Any]) 
     """Search space of the default and of what the user gave.
 
     A mapping replaces settings of the default space, adds to it, and by None takes away; a function
-    stands for itself. Settings that are fixed are not searched by default.
+    replaces all of it. Settings that are fixed are not searched by default.
 
     Raises
     ------

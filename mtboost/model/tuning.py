@@ -150,7 +150,7 @@ def tune(
         models only (``"specific_max_depth"``). A range is ``(low, high)``, integers if both are,
         ``(low, high, "log")``, a list of choices, or None for what is not to be searched. It
         replaces ranges of the same name in the default space and is added to the others. A function
-        takes an ``optuna.Trial`` and returns a mapping of name to value; there is no default space.
+        takes an ``optuna.Trial`` and returns a mapping of name to value, in place of the default.
         By default ``min_child_weight`` (LightGBM: ``min_child_samples``) and ``colsample_bytree``,
         as ``strategy="auto"`` finds the rest itself. With ``strategy="two-stage"`` also
         ``max_depth`` (``max_leaves``), ``learning_rate``, ``subsample``, ``split_score``, and the

@@ -257,7 +257,7 @@ def test_independent_models_that_are_far_off_are_of_one_size(library, monkeypatc
 # Weights and few rows -----------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:weight adds up")  # tests/api/test_small_units.py
+@pytest.mark.filterwarnings("ignore:weight adds up")  # tests/api/test_scales.py
 @pytest.mark.parametrize("weight", [1e-45, 1e-38, 1e-30, 1e30])
 def test_any_weights_are_no_error(library, weight):
     X, y, task = tasks_of(SAME)

@@ -277,7 +277,7 @@ def test_lightgbm_refuses_monotone_constraints_on_categories(argument):
     )
 
 
-@pytest.mark.filterwarnings("ignore:weight adds up")  # tests/api/test_small_units.py
+@pytest.mark.filterwarnings("ignore:weight adds up")  # tests/api/test_scales.py
 def test_xgboost_refuses_weights_whose_sum_it_cannot_store():
     # Each weight fits in float32, but not their sum.
     weight = np.full(N, 0.1 * np.finfo(np.float32).max)

@@ -138,7 +138,7 @@ class Units:
         )
 
 
-def check_units(settings: Settings, units: Units) -> None:
+def check_scales(settings: Settings, units: Units) -> None:
     """Refuse labels whose gains overflow; warn if trees can hardly learn labels or weights.
 
     The limits of the library's splits have units, and its margins a number of digits.

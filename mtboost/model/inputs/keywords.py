@@ -49,7 +49,6 @@ _OF_ONE_TEXT = (DataError, ParameterError, ParameterTypeError)
 _CATEGORIES = " Make them columns of categories in X."
 _QUERIES = " Pass qid=, the query of each row, not their sizes."
 _RANKER = " MultiTaskRanker ranks the rows of each query: pass qid= to its fit."
-_ALPHA = " Pass alpha=, 1 minus the probability that a label is inside."
 #: Keywords of predictions in the libraries and elsewhere, and what a model has in their place.
 _OF_PREDICTIONS = {
     **dict.fromkeys(
@@ -64,8 +63,8 @@ _OF_PREDICTIONS = {
         ("iteration_range", "num_iteration", "start_iteration", "ntree_limit", "pred_leaf"),
         " The boosters of the library have it: booster(task) returns one.",
     ),
-    **dict.fromkeys(("coverage", "confidence", "confidence_level", "level"), _ALPHA),
 }
+_OF_INTERVALS = ("coverage", "confidence", "confidence_level", "level")
 _OF_CATEGORIES = ("cat_features", "cat_feature", "categorical_features", "categorical_feature")
 #: Numbers of rows in a leaf, by the names of LightGBM and scikit-learn.
 _ROWS_OF_A_LEAF = ("min_data_in_leaf", "min_data", "min_child_samples", "min_samples_leaf")
@@ -145,9 +144,10 @@ def where_in_a_method(name: str, given: Mapping[str, Any], known: Collection[str
     for own in _own_names(name):
         if own in known:
             return f" Pass {own}=."
-    of_predictions = _OF_PREDICTIONS.get(name, "") if "unknown_task" in known else ""
-    if of_predictions and (of_predictions != _ALPHA or "alpha" in known):
-        return of_predictions
+    if name in _OF_INTERVALS and "alpha" in known:
+        return " Pass alpha=, 1 minus the probability that a label is inside."
+    if name in _OF_PREDICTIONS and "unknown_task" in known:
+        return _OF_PREDICTIONS[name]
     return did_you_mean(name, known)
 
 
