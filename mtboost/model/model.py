@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,9 +18,8 @@ from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warn_user, warning_once
 from mtboost.base.validation import parts_of_eval_set
 from mtboost.errors import DataError
-from mtboost.metrics.metric import Metric
 from mtboost.metrics.scorers import is_known
-from mtboost.model.changes.joining_and_leaving import add_task, checked_rows, parts_without_task
+from mtboost.model.changes.joining_and_leaving import JoiningTasks, checked_rows
 from mtboost.model.changes.refreshing import refreshed_parts
 from mtboost.model.changes.updating import updated_parts
 from mtboost.model.inputs.checked_rows import check_takes_new_rows
@@ -30,12 +29,11 @@ from mtboost.model.prediction.intervals import TasksWithIntervals
 from mtboost.model.prediction.new_rows import RowsOfTask, check_known, rows_by_task
 from mtboost.model.prediction.rows_of_task import check_new_name
 from mtboost.model.reports.reporting import ReportedTasks
-from mtboost.trees.feature_weights import PriorOption
 from mtboost.trees.pooling import PoolingOption
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class MultiTaskModel(ReportedTasks, TasksWithIntervals):
+class MultiTaskModel(ReportedTasks, TasksWithIntervals, JoiningTasks):
     """Common model of all tasks and a specific continuation for each.
 
     Made by :func:`mtboost.fit`; :meth:`add_task` adds to it. The margin of task t is the sum of the
@@ -115,203 +113,6 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals):
     """
 
     # ---- changes ----------------------------------------------------------------------------
-
-    @renamed(where_in_a_change, patience="early_stopping_rounds")
-    @warning_once
-    def add_task(
-        self,
-        task: TaskName,
-        X: Any,
-        y: Any,
-        *,
-        weight: Any = None,
-        base_margin: Any = None,
-        feature_names: Sequence[str] | None = None,
-        eval_set: Sequence[Any] | None = None,
-        validation_fraction: float = DEFAULT_FRACTION,
-        params: Mapping[str, Any] | None = None,
-        specific_rounds: int = 500,
-        early_stopping_rounds: int | None = 20,
-        min_delta: float = 0.0,
-        feature_prior: PriorOption = None,
-        objective: str | Callable[..., Any] | None = None,
-        eval_metric: str | Metric | Callable[..., float] | None = None,
-        refit: bool | None = None,
-        n_threads: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        """Fit a new task: the common rounds that it uses, and a specific model.
-
-        The common model and the other tasks stay unchanged. In a model of ``strategy="auto"`` the
-        task has the common rounds of the others, and no specific model, unless its validation rows
-        gain more than two standard errors by other ones.
-
-        Parameters
-        ----------
-        task : int, str, bool or tuple of them
-            Its name, different from those in :attr:`tasks` and of the same type; or, as in
-            :func:`mtboost.fit`, the column of `X` that contains it, of nested tasks the columns.
-        X : table of shape (n_rows, n_features)
-            Rows of the task, with the common columns and any others. If some task of the model
-            lacks a common column (``common_features="all"``), the new one may lack some, too.
-            Columns of dates that no task of the model uses are left out.
-        y : array-like of shape (n_rows,)
-            Labels.
-        weight : array-like of shape (n_rows,), optional
-            Row weights >= 0.
-        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), optional
-            Margin that each row starts from.
-        feature_names : sequence of str, optional
-            Names for the columns of an array.
-        eval_set : (X, y[, weight[, base_margin]]), optional
-            Validation rows, instead of a fraction of `X`. With ``scale_pos_weight`` positive ones
-            are weighted by it.
-        validation_fraction : float in [0, 1), default=0.2
-            Fraction of the rows that is held out without `eval_set`. With 0 the task uses the
-            common rounds that any task uses, and gets no specific model.
-        params : mapping, optional
-            The library's parameters for the specific model that differ from those of the common
-            model (``model.params``).
-        specific_rounds : int, default=500
-            Maximum number of rounds of the specific model; 0 for none.
-        early_stopping_rounds : int or None, default=20
-            Rounds without improvement after which the search of rounds ends, as in
-            :func:`mtboost.fit`.
-        min_delta : float, default=0.0
-            Smaller improvements of the specific model do not count.
-        feature_prior : "auto", mapping of feature name to float, or array-like, optional
-            Importances by which the specific model draws its features, as in :func:`mtboost.fit`.
-            Useful with few rows, which do not show the important features, if the common model
-            does.
-        objective : callable or str, optional
-            The function that :func:`mtboost.fit` was given, if its objective was one. If each task
-            has an objective, that of the new task; by default theirs, if all have the same.
-        eval_metric : str, Metric or scorer, optional
-            The metric that :func:`mtboost.fit` was given, if it has no name that is known: a model
-            keeps names alone. If tasks have different objectives, the metric of the new task, by
-            default that of its objective.
-        refit : bool, optional
-            Learn from training and validation rows together in the end, with the rounds found, as
-            in :func:`mtboost.fit`. By default True if rows of `X` are held out, and False with
-            `eval_set`.
-        n_threads : int, optional
-            By default the cores this process may use, or one for a small table.
-        seed : int, default=0
-            Seed of the validation split and of all sampling.
-
-        Raises
-        ------
-        DataError, ParameterError, TypeError
-            Before any training; the model is then unchanged.
-        UnsupportedError
-            The model ranks the rows of queries.
-        """
-        add_task(
-            self,
-            task,
-            X,
-            y,
-            weight=weight,
-            base_margin=base_margin,
-            feature_names=feature_names,
-            eval_set=eval_set,
-            validation_fraction=validation_fraction,
-            params=params,
-            specific_rounds=specific_rounds,
-            early_stopping_rounds=early_stopping_rounds,
-            min_delta=min_delta,
-            feature_prior=feature_prior,
-            objective=objective,
-            eval_metric=eval_metric,
-            refit=refit,
-            n_threads=n_threads,
-            seed=seed,
-        )
-
-    @renamed(where_in_a_method)
-    def remove_task(self, task: TaskName) -> MultiTaskModel:
-        """Make a model without a task.
-
-        The task's own model, its leaf values and its report are gone; the splits and the values
-        that all tasks share stay as its rows have helped to make them. Of nested tasks the values
-        of a group stay too, even when none of its tasks is left.
-
-        Parameters
-        ----------
-        task : task name
-            One of :attr:`tasks`, but not the only one.
-
-        Returns
-        -------
-        MultiTaskModel
-            A new model; this one stays as it is.
-
-        Raises
-        ------
-        DataError
-            The task is unknown, or the only one.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import mtboost
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(300, 2))
-        >>> shop = np.repeat(["a", "b", "c"], 100)
-        >>> y = X[:, 0] + (shop == "b")
-        >>> model = mtboost.fit(X, y, task=shop, strategy="two-stage", num_boost_round=20)
-        >>> model.remove_task("b").tasks
-        ('a', 'c')
-        >>> model.tasks
-        ('a', 'b', 'c')
-        """
-        return self._copy(**parts_without_task(self, task))
-
-    def replace_task(self, task: TaskName, X: Any, y: Any, **options: Any) -> MultiTaskModel:
-        """Learn a task anew, as if it had not been there: :meth:`remove_task`, :meth:`add_task`.
-
-        Parameters
-        ----------
-        task : task name
-            One of :attr:`tasks`. It is the last of the new model.
-        X : table of shape (n_rows, n_features)
-            Rows of the task.
-        y : array-like of shape (n_rows,)
-            Labels.
-        **options
-            Further arguments of :meth:`add_task`. Where each task has an objective, the task keeps
-            its own, and its metric if that has a known name, unless `objective` is given.
-
-        Returns
-        -------
-        MultiTaskModel
-            A new model; this one stays as it is.
-
-        Raises
-        ------
-        DataError, ParameterError, TypeError
-            The task is unknown or the only one, or as :meth:`add_task`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import mtboost
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(300, 2))
-        >>> shop = np.repeat(["a", "b", "c"], 100)
-        >>> y = X[:, 0] + (shop == "b")
-        >>> model = mtboost.fit(X, y, task=shop, strategy="two-stage", num_boost_round=20)
-        >>> model.replace_task("b", X[100:200], y[100:200]).tasks
-        ('a', 'c', 'b')
-        """
-        model = self.remove_task(task)
-        own = {}
-        if self.losses and "objective" not in options:
-            metric = self._metric_of(task)
-            own = {"objective": self.losses[task].objective}
-            own |= {"eval_metric": metric} if is_known(metric) else {}
-        model.add_task(task, X, y, **(own | options))
-        return model
 
     @renamed(where_in_a_change)
     @warning_once
