@@ -15,12 +15,12 @@ from mtboost.base.renamed import renamed
 from mtboost.base.tables import Table
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import warn_user, warning_once
+from mtboost.base.user_warnings import warning_once
 from mtboost.base.validation import parts_of_eval_set
 from mtboost.errors import DataError
 from mtboost.metrics.scorers import is_known
 from mtboost.model.changes.joining_and_leaving import JoiningTasks, checked_rows
-from mtboost.model.changes.refreshing import refreshed_parts
+from mtboost.model.changes.refreshing import RefreshedTasks
 from mtboost.model.changes.updating import updated_parts
 from mtboost.model.inputs.checked_rows import check_takes_new_rows
 from mtboost.model.inputs.keywords import where_in_a_change, where_in_a_method
@@ -33,7 +33,7 @@ from mtboost.trees.pooling import PoolingOption
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class MultiTaskModel(ReportedTasks, TasksWithIntervals, JoiningTasks):
+class MultiTaskModel(ReportedTasks, TasksWithIntervals, JoiningTasks, RefreshedTasks):
     """Common model of all tasks and a specific continuation for each.
 
     Made by :func:`mtboost.fit`; :meth:`add_task` adds to it. The margin of task t is the sum of the
@@ -306,117 +306,6 @@ class MultiTaskModel(ReportedTasks, TasksWithIntervals, JoiningTasks):
                 f"eval_set has no row of the tasks that X has rows of: {listed(known, 'task')}."
             )
         return own
-
-    @renamed(where_in_a_method)
-    @warning_once
-    def refresh(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        task: Any = None,
-        weight: Any = None,
-        base_margin: Any = None,
-        shrink: float = 1.0,
-        n_threads: int | None = None,
-    ) -> MultiTaskModel:
-        """Estimate the leaf values of all trees again from new rows, shrunk towards the old ones.
-
-        Splits stay as they are. In the order of training each leaf with the value w, the sum of
-        hessians H of its training rows and those of the new ones, G' and H', gets the value
-
-            (shrink H w + H' w') / (shrink H + H'),
-
-        where w' = -η G'/(H' + λ) is what the new rows alone would give it at their margins before
-        the tree, with the learning rate η and the penalty λ of training. The leaves of the common
-        model are estimated from the rows of all tasks that use them, those of the tasks' models
-        from the rows of the task. With partially pooled leaves (κ) the deviation d of a task, with
-        H_t of training rows and H'_t of new ones, from the leaf's new value v becomes
-
-            (c (H_t + κ) d + H'_t (w'_t - v)) / (c (H_t + κ) + max(0, 1 - c) κ + H'_t)
-
-        with c = shrink, for nested tasks level by level from the outermost one. Linear effects move
-        by what a mixed model of the new rows finds, times H'/(shrink H + H') of all rows or of a
-        task's.
-
-        Start scores stay. H remains that of training however often a model is refreshed, so that
-        earlier months fade.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features), or mapping of task name to table
-            New rows of some tasks, as in :meth:`predict`. Tasks without rows keep their own models,
-            but not the values of the common leaves.
-        y : array-like of shape (n_rows,), or mapping of task name to array-like
-            Labels.
-        task : array-like of shape (n_rows,), or str or int, optional
-            Task of each row, or the column of `X` that holds it; by default as in training.
-        weight : like `y`, optional
-            Row weights >= 0, with `task_weight` multiplied in, as for :meth:`update`.
-        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
-            Margin that each row starts from, if training had one.
-        shrink : float, default=1.0
-            How much a training row counts beside a new one: 0 forgets the old values, infinity
-            keeps them.
-        n_threads : int, optional
-            By default the cores this process may use, or one for a small table.
-
-        Returns
-        -------
-        MultiTaskModel
-            A new model; this one stays as it is.
-
-        Raises
-        ------
-        DataError, ParameterError, TypeError
-            The rows do not fit the model, or a task is unknown.
-        UnsupportedError
-            The trees have monotone constraints, which single leaves may break, the model ranks the
-            rows of queries, or it comes from a file without the parameters of training.
-
-        Notes
-        -----
-        LightGBM's ``Booster.refit`` has one share for all leaves, ``decay_rate``, in place of
-        H/(H + H'). A model whose objective was a function is refreshed by the loss that
-        `objective` names.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import mtboost
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(300, 2))
-        >>> shop = np.repeat(["a", "b", "c"], 100)
-        >>> y = X[:, 0] + (shop == "b")
-        >>> model = mtboost.fit(X, y, task=shop, strategy="two-stage", num_boost_round=20)
-        >>> refreshed = model.refresh(X, y + 1.0, task=shop, shrink=0.5)
-        >>> bool(np.all(refreshed.predict(X, task=shop) > model.predict(X, task=shop)))
-        True
-        >>> kept = model.refresh(X, y + 1.0, task=shop, shrink=np.inf)
-        >>> bool(np.all(kept.predict(X, task=shop) == model.predict(X, task=shop)))
-        True
-        """
-        parts = refreshed_parts(
-            self,
-            X,
-            y,
-            task=task,
-            weight=weight,
-            base_margin=base_margin,
-            shrink=shrink,
-            n_threads=n_threads,
-        )
-        return self._copy(**parts, **self._without_what_predictions_showed())
-
-    def _without_what_predictions_showed(self) -> dict[str, Any]:
-        """Return the attributes of a model whose predictions differ from those of this one."""
-        if self.calibration is not None:
-            warn_user(
-                "The model is calibrated, and the one that update() and refresh() return is not: "
-                "its probabilities are those before calibration. For calibrated ones fit again, on "
-                "all rows, with calibrate=True."
-            )
-        return {"conformity_scores": {}, "calibration": None}
 
     # ---- files ------------------------------------------------------------------------------
 

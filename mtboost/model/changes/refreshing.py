@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,15 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.base.checks import is_number
 from mtboost.base.dataset import Dataset
+from mtboost.base.renamed import renamed
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads, openmp_threads
-from mtboost.base.user_warnings import warn_user
+from mtboost.base.user_warnings import warn_user, warning_once
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.model.changes.refreshed_effects import refreshed_effects
 from mtboost.model.inputs.checked_rows import check_rows, check_takes_new_rows
+from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.prediction.new_rows import as_dataset, check_known, rows_by_task, with_outputs
 from mtboost.model.prediction.predictions import FittedTasks
 from mtboost.model.sharing.towards_constant import factor_of_new_values
@@ -49,41 +51,135 @@ from mtboost.trees.task_column import AddedColumns
 _MOST_LEAVES = 50_000_000
 
 
-def refreshed_parts(
-    model: FittedTasks,
-    X: Any,
-    y: Any,
-    *,
-    task: Any,
-    weight: Any,
-    base_margin: Any,
-    shrink: float,
-    n_threads: int | None,
-) -> dict[str, Any]:
-    """Return the changed fields; :meth:`mtboost.MultiTaskModel.refresh` has the arguments."""
-    shrink = _check_shrink(shrink)
-    check_takes_new_rows(model.objective, "refresh()")
-    rows = rows_by_task(model, X, y, task, weight, base_margin)
-    check_known(model, rows, "update() trains new tasks too, and add_task() one.")
-    data = as_dataset(model, rows)
-    if not model.params:
-        raise UnsupportedError(
-            "The model comes from a file of an early version of mtboost, which does not hold the "
-            "parameters of training, so that its leaves cannot be estimated again: fit it again."
-        )
-    _check_constraints(model)
-    check_rows(model._library, data, model.objective, with_outputs(model))
-    if np.isinf(shrink):
-        return {}
-    if not any(model.quit_round.values()) and model.common_trees.n_rounds:
-        warn_user(
-            "No task follows the common model, whose leaves the new rows therefore do not change: "
-            "unknown tasks are predicted as before. Where these matter, fit again on all rows; the "
-            "models of a mean can be refreshed one by one, and averaged again."
-        )
-    n_threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
-    with openmp_threads(n_threads):
-        return _Refreshing(model, data, shrink, n_threads).parts()
+class RefreshedTasks(FittedTasks):
+    """A :class:`mtboost.MultiTaskModel` whose leaf values are estimated again."""
+
+    __slots__ = ()
+
+    @renamed(where_in_a_method)
+    @warning_once
+    def refresh(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task: Any = None,
+        weight: Any = None,
+        base_margin: Any = None,
+        shrink: float = 1.0,
+        n_threads: int | None = None,
+    ) -> Self:
+        """Estimate the leaf values of all trees again from new rows, shrunk towards the old ones.
+
+        Splits stay as they are. In the order of training each leaf with the value w, the sum of
+        hessians H of its training rows and those of the new ones, G' and H', gets the value
+
+            (shrink H w + H' w') / (shrink H + H'),
+
+        where w' = -η G'/(H' + λ) is what the new rows alone would give it at their margins before
+        the tree, with the learning rate η and the penalty λ of training. The leaves of the common
+        model are estimated from the rows of all tasks that use them, those of the tasks' models
+        from the rows of the task. With partially pooled leaves (κ) the deviation d of a task, with
+        H_t of training rows and H'_t of new ones, from the leaf's new value v becomes
+
+            (c (H_t + κ) d + H'_t (w'_t - v)) / (c (H_t + κ) + max(0, 1 - c) κ + H'_t)
+
+        with c = shrink, for nested tasks level by level from the outermost one. Linear effects move
+        by what a mixed model of the new rows finds, times H'/(shrink H + H') of all rows or of a
+        task's.
+
+        Start scores stay. H remains that of training however often a model is refreshed, so that
+        earlier months fade.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            New rows of some tasks, as in :meth:`predict`. Tasks without rows keep their own models,
+            but not the values of the common leaves.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like
+            Labels.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        weight : like `y`, optional
+            Row weights >= 0, with `task_weight` multiplied in, as for :meth:`update`.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
+            Margin that each row starts from, if training had one.
+        shrink : float, default=1.0
+            How much a training row counts beside a new one: 0 forgets the old values, infinity
+            keeps them.
+        n_threads : int, optional
+            By default the cores this process may use, or one for a small table.
+
+        Returns
+        -------
+        MultiTaskModel
+            A new model; this one stays as it is.
+
+        Raises
+        ------
+        DataError, ParameterError, TypeError
+            The rows do not fit the model, or a task is unknown.
+        UnsupportedError
+            The trees have monotone constraints, which single leaves may break, the model ranks the
+            rows of queries, or it comes from a file without the parameters of training.
+
+        Notes
+        -----
+        LightGBM's ``Booster.refit`` has one share for all leaves, ``decay_rate``, in place of
+        H/(H + H'). A model whose objective was a function is refreshed by the loss that
+        `objective` names.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 2))
+        >>> shop = np.repeat(["a", "b", "c"], 100)
+        >>> y = X[:, 0] + (shop == "b")
+        >>> model = mtboost.fit(X, y, task=shop, strategy="two-stage", num_boost_round=20)
+        >>> refreshed = model.refresh(X, y + 1.0, task=shop, shrink=0.5)
+        >>> bool(np.all(refreshed.predict(X, task=shop) > model.predict(X, task=shop)))
+        True
+        >>> kept = model.refresh(X, y + 1.0, task=shop, shrink=np.inf)
+        >>> bool(np.all(kept.predict(X, task=shop) == model.predict(X, task=shop)))
+        True
+        """
+        shrink = _check_shrink(shrink)
+        check_takes_new_rows(self.objective, "refresh()")
+        rows = rows_by_task(self, X, y, task, weight, base_margin)
+        check_known(self, rows, "update() trains new tasks too, and add_task() one.")
+        data = as_dataset(self, rows)
+        if not self.params:
+            raise UnsupportedError(
+                "The model comes from a file of an early version of mtboost, which does not hold "
+                "the parameters of training, so that its leaves cannot be estimated again: fit it "
+                "again."
+            )
+        _check_constraints(self)
+        check_rows(self._library, data, self.objective, with_outputs(self))
+        if np.isinf(shrink):
+            return self._copy(**self._without_what_predictions_showed())
+        if not any(self.quit_round.values()) and self.common_trees.n_rounds:
+            warn_user(
+                "No task follows the common model, whose leaves the new rows therefore do not "
+                "change: unknown tasks are predicted as before. Where these matter, fit again on "
+                "all rows; the models of a mean can be refreshed one by one, and averaged again."
+            )
+        n_threads = default_n_threads(n_threads, data.n_rows * data.common.n_features)
+        with openmp_threads(n_threads):
+            parts = _Refreshing(self, data, shrink, n_threads).parts()
+        return self._copy(**parts, **self._without_what_predictions_showed())
+
+    def _without_what_predictions_showed(self) -> dict[str, Any]:
+        """Return the attributes of a model whose predictions differ from those of this one."""
+        if self.calibration is not None:
+            warn_user(
+                "The model is calibrated, and the one that update() and refresh() return is not: "
+                "its probabilities are those before calibration. For calibrated ones fit again, on "
+                "all rows, with calibrate=True."
+            )
+        return {"conformity_scores": {}, "calibration": None}
 
 
 def _check_shrink(shrink: object) -> float:
