@@ -25,7 +25,6 @@ from mtboost.model.changes.updating import updated_parts
 from mtboost.model.inputs.checked_rows import check_takes_new_rows
 from mtboost.model.inputs.keywords import where_in_a_change, where_in_a_method
 from mtboost.model.parts.model_file import from_parts, to_parts
-from mtboost.model.prediction.intervals import TasksWithIntervals
 from mtboost.model.prediction.new_rows import RowsOfTask, check_known, rows_by_task
 from mtboost.model.prediction.rows_of_task import check_new_name
 from mtboost.model.reports.reporting import ReportedTasks
@@ -33,7 +32,7 @@ from mtboost.trees.pooling import PoolingOption
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class MultiTaskModel(ReportedTasks, TasksWithIntervals, JoiningTasks, RefreshedTasks):
+class MultiTaskModel(ReportedTasks, JoiningTasks, RefreshedTasks):
     """Common model of all tasks and a specific continuation for each.
 
     Made by :func:`mtboost.fit`; :meth:`add_task` adds to it. The margin of task t is the sum of the

@@ -34,8 +34,7 @@ from mtboost.model.plots.rows import (
     labelled_rows,
     predictions,
 )
-from mtboost.model.prediction.intervals import predict_interval
-from mtboost.model.prediction.predictions import FittedTasks
+from mtboost.model.prediction.intervals import TasksWithIntervals
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -169,17 +168,14 @@ def plot_intervals(
 
 
 def _intervals(
-    model: FittedTasks, rows: dict[TaskName, LabelledRows], alpha: float, has_margins: bool
+    model: TasksWithIntervals, rows: dict[TaskName, LabelledRows], alpha: float, has_margins: bool
 ) -> dict[TaskName, _Intervals]:
-    bounds = predict_interval(
-        model,
+    bounds = model.predict_interval(
         {name: part.table.native for name, part in rows.items()},
-        task=None,
         alpha=alpha,
         base_margin={name: part.base_margin for name, part in rows.items()}
         if has_margins
         else None,
-        unknown_task="error",
     )
     found = {}
     for name, part in rows.items():

@@ -20,11 +20,12 @@ from mtboost.base.tasks import TaskName, nearest
 from mtboost.base.user_warnings import warning_once
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.inputs.keywords import where_in_a_method
-from mtboost.model.prediction.predictions import OUTPUTS, FittedTasks, UnknownTask
+from mtboost.model.prediction.intervals import TasksWithIntervals
+from mtboost.model.prediction.predictions import OUTPUTS, UnknownTask
 from mtboost.trees.backend import Margins
 
 
-class ExplainedTasks(FittedTasks):
+class ExplainedTasks(TasksWithIntervals):
     """A :class:`mtboost.MultiTaskModel` that explains its predictions."""
 
     __slots__ = ()

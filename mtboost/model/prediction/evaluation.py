@@ -36,7 +36,7 @@ from mtboost.model.estimates import (
 from mtboost.model.inputs.checked_rows import check_labels
 from mtboost.model.inputs.libraries import get_backend
 from mtboost.model.inputs.named_objectives import check_fits
-from mtboost.model.prediction.intervals import predict_interval
+from mtboost.model.prediction.intervals import TasksWithIntervals
 from mtboost.model.prediction.new_rows import NewRows, one_label_a_row, with_outputs
 from mtboost.model.prediction.predictions import FittedTasks, UnknownTask
 from mtboost.model.stages.settings import Settings
@@ -73,7 +73,7 @@ class _Judged:
 
 
 def evaluate(
-    model: FittedTasks,
+    model: TasksWithIntervals,
     X: Any,
     y: Any,
     *,
@@ -114,7 +114,7 @@ def evaluate(
     intervals = None
     if alpha is not None:
         options = {"base_margin": base_margin, "unknown_task": unknown_task}
-        intervals = _together(predict_interval(model, X, task=task, alpha=alpha, **options))
+        intervals = _together(model.predict_interval(X, task=task, alpha=alpha, **options))
     by_metric = [metrics] if isinstance(metrics, str | Metric) or callable(metrics) else metrics
     is_counted = np.ones(len(rows.y), bool) if rows.weight is None else rows.weight > 0
     result: dict[Any, dict[str, Any]] = {}

@@ -40,51 +40,6 @@ from mtboost.trees.losses import (
 )
 
 
-def predict_interval(
-    model: FittedTasks,
-    X: Any,
-    *,
-    task: Any,
-    alpha: float,
-    base_margin: Any,
-    unknown_task: UnknownTask,
-) -> Any:
-    """Return lower and upper bounds; :meth:`mtboost.MultiTaskModel.predict_interval`."""
-    alpha = check_number("alpha", alpha, above=0.0, below=1.0)
-    _check_are_numbers(model, model.tasks if not model.losses else ())
-    if not model.conformity_scores:
-        raise DataError(
-            "The model has no conformity scores, by which intervals are computed: call fit(..., "
-            "intervals=True), or conformalize(X, y) with rows that it was not trained on. "
-            "update() with new rounds and refresh() drop the scores of the model before."
-        )
-    quantiles = _quantiles(model, alpha)
-    margins, codes = model._margins(X, task, base_margin, unknown_task)
-    if isinstance(margins, dict):
-        _check_are_numbers(model, margins)
-        codes_of = {name: code for code, name in enumerate(model.tasks)}
-        found: Any = {
-            name: _bounds(model, quantiles, own, np.full(len(own), codes_of.get(name, -1)))
-            for name, own in margins.items()
-        }
-        parts = list(found.values())
-    else:
-        shape, codes = codes.shape, codes.ravel()
-        margins = margins.reshape(len(codes), *margins.shape[len(shape) :])
-        codes = np.where(codes < len(model.tasks), codes, -1)  # groups of tasks have no scores
-        _check_are_numbers(model, [model.tasks[code] for code in np.unique(codes) if code >= 0])
-        found = _bounds(model, quantiles, margins, codes).reshape(*shape, 2)
-        parts = [found]
-    if any(np.isinf(own).any() for own in parts):
-        n_scores = sum(map(len, model.conformity_scores.values()))
-        warn_user(
-            f"Some intervals are infinite: alpha={alpha:g} needs more than {n_scores} conformity "
-            f"scores of {len(model.conformity_scores)} tasks to bound the errors of every task "
-            "here. Pass a larger alpha, or conformalize(X, y) with more rows.",
-        )
-    return found
-
-
 def score_rows(
     model: FittedTasks, rows: Mapping[TaskName, RowsOfTask]
 ) -> dict[TaskName, Float64Array]:
@@ -273,14 +228,39 @@ class TasksWithIntervals(FittedTasks):
         >>> bool((high - low)[shop == "c"].mean() > 2 * (high - low)[shop == "a"].mean())
         True
         """
-        return predict_interval(
-            self,
-            X,
-            task=task,
-            alpha=alpha,
-            base_margin=base_margin,
-            unknown_task=unknown_task,
-        )
+        alpha = check_number("alpha", alpha, above=0.0, below=1.0)
+        _check_are_numbers(self, self.tasks if not self.losses else ())
+        if not self.conformity_scores:
+            raise DataError(
+                "The model has no conformity scores, by which intervals are computed: call "
+                "fit(..., intervals=True), or conformalize(X, y) with rows that it was not trained "
+                "on. update() with new rounds and refresh() drop the scores of the model before."
+            )
+        quantiles = _quantiles(self, alpha)
+        margins, codes = self._margins(X, task, base_margin, unknown_task)
+        if isinstance(margins, dict):
+            _check_are_numbers(self, margins)
+            codes_of = {name: code for code, name in enumerate(self.tasks)}
+            found: Any = {
+                name: _bounds(self, quantiles, own, np.full(len(own), codes_of.get(name, -1)))
+                for name, own in margins.items()
+            }
+            parts = list(found.values())
+        else:
+            shape, codes = codes.shape, codes.ravel()
+            margins = margins.reshape(len(codes), *margins.shape[len(shape) :])
+            codes = np.where(codes < len(self.tasks), codes, -1)  # groups of tasks have no scores
+            _check_are_numbers(self, [self.tasks[code] for code in np.unique(codes) if code >= 0])
+            found = _bounds(self, quantiles, margins, codes).reshape(*shape, 2)
+            parts = [found]
+        if any(np.isinf(own).any() for own in parts):
+            n_scores = sum(map(len, self.conformity_scores.values()))
+            warn_user(
+                f"Some intervals are infinite: alpha={alpha:g} needs more than {n_scores} "
+                f"conformity scores of {len(self.conformity_scores)} tasks to bound the errors of "
+                "every task here. Pass a larger alpha, or conformalize(X, y) with more rows.",
+            )
+        return found
 
     @renamed(where_in_a_method)
     @warning_once
