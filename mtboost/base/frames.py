@@ -90,6 +90,20 @@ def as_frame(
     )
 
 
+def table_of_rows(rows: Mapping[Any, Mapping[str, Any]], index_name: str, method: str) -> Any:
+    """Return the DataFrame of pandas that a method gives, from its rows by their labels."""
+    try:
+        import pandas
+    except ImportError:
+        raise MissingDependencyError(
+            f"{method} gives a pandas DataFrame: pip install 'mtboost[report]'."
+        ) from None
+    table = pandas.DataFrame.from_dict(rows, orient="index")
+    if isinstance(table.index, pandas.MultiIndex):  # of nested tasks, whose names are tuples
+        table.index = table.index.to_flat_index()
+    return table.rename_axis(index_name)
+
+
 def _without_tuples(values: Any) -> Any:
     """Return the column with tuples as texts: polars has no column of labels of several types."""
     is_list = isinstance(values, list)

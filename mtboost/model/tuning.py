@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.checks import check_count, check_number, check_seed, check_type, check_verbose
+from mtboost.base.frames import table_of_rows
 from mtboost.base.progress import Progress
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warn_user
@@ -79,12 +80,6 @@ class TuningResult:
             one for each setting, and the validation metric of each task. NaN where a trial was not
             finished.
         """
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingDependencyError(
-                "trials() gives a pandas DataFrame: pip install 'mtboost[report]'."
-            ) from None
         rows = {}
         for trial in self.study.trials:
             is_complete = trial.state.name == "COMPLETE"
@@ -95,9 +90,7 @@ class TuningResult:
                 **trial.params,
                 **{f"{self.metric} {k}": v for k, v in trial.user_attrs.get("scores", {}).items()},
             }
-        table = pd.DataFrame.from_dict(rows, orient="index")
-        table.index.name = "trial"
-        return table
+        return table_of_rows(rows, "trial", "trials()")
 
 
 def tune(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from mtboost.base.atomic_file import PathName, replacing
 from mtboost.base.checks import check_type
+from mtboost.base.frames import table_of_rows
 from mtboost.base.renamed import renamed
 from mtboost.base.user_warnings import warning_once
-from mtboost.errors import DataError, MissingDependencyError
+from mtboost.errors import DataError
 from mtboost.model.estimates import AnyMetric
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.inputs.named_objectives import names_of_objectives
@@ -56,7 +57,7 @@ class ReportedTasks(ExplainedTasks):
             the model.
         """
         rows = report_rows(self.reports, self.objective, self.metric)
-        table = _data_frame(rows, "report()")
+        table = table_of_rows(rows, "task", "report()")
         if self.shrinkage_factor is not None:
             # Tasks that joined later have no way to share.
             has_ways = "sharing" in table.columns
@@ -193,7 +194,7 @@ class ReportedTasks(ExplainedTasks):
             seed=seed,
             alpha=alpha,
         )
-        table = _data_frame(rows, "evaluate()")
+        table = table_of_rows(rows, "task", "evaluate()")
         table.attrs["greater_is_better"] = greater_is_better
         return table
 
@@ -299,17 +300,3 @@ class ReportedTasks(ExplainedTasks):
         page = report_page(self, self.__getstate__(), title, test)
         with replacing(path) as file:
             file.write(page)
-
-
-def _data_frame(rows: Mapping[Any, Mapping[str, Any]], method: str) -> pd.DataFrame:
-    """Return a table of rows by task."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise MissingDependencyError(
-            f"{method} gives a pandas DataFrame: pip install 'mtboost[report]'."
-        ) from None
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    if isinstance(table.index, pd.MultiIndex):  # of nested tasks, whose names are tuples
-        table.index = table.index.to_flat_index()
-    return table.rename_axis("task")
