@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,15 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_count, check_seed, shown
 from mtboost.base.dataset import Dataset
+from mtboost.base.frames import table_of_rows
 from mtboost.base.labels import as_labels, as_weights
 from mtboost.base.queries import Queries, as_queries, check_queries, queries_of_tables
+from mtboost.base.renamed import renamed
 from mtboost.base.several_labels import in_order_of_labels
 from mtboost.base.tables import Table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
+from mtboost.base.user_warnings import warning_once
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.metrics.metric import Metric, check_classes
 from mtboost.metrics.scorers import is_known, metric_or_scorer
@@ -34,6 +37,7 @@ from mtboost.model.estimates import (
     weighted_mean,
 )
 from mtboost.model.inputs.checked_rows import check_labels
+from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.inputs.libraries import get_backend
 from mtboost.model.inputs.named_objectives import check_fits
 from mtboost.model.prediction.intervals import TasksWithIntervals
@@ -42,6 +46,9 @@ from mtboost.model.prediction.predictions import FittedTasks, UnknownTask
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins
 from mtboost.trees.losses import as_zero_one, has_hazards, is_classification, is_multiclass
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Name of the row of all tasks together.
 ALL_TASKS = "all tasks"
@@ -72,76 +79,163 @@ class _Judged:
     queries: Queries | None = None
 
 
-def evaluate(
-    model: TasksWithIntervals,
-    X: Any,
-    y: Any,
-    *,
-    task: Any,
-    weight: Any,
-    base_margin: Any,
-    qid: Any,
-    metrics: AnyMetric | Sequence[AnyMetric] | None,
-    against: Mapping[str, Any] | None,
-    unknown_task: UnknownTask,
-    n_bootstrap: int,
-    seed: int,
-    alpha: float | None = None,
-) -> tuple[dict[Any, dict[str, Any]], dict[str, bool]]:
-    """Return a row of a table for each task, and whether more of each metric is better.
+class EvaluatedTasks(TasksWithIntervals):
+    """A :class:`mtboost.MultiTaskModel` that scores its predictions on new rows."""
 
-    See :meth:`mtboost.MultiTaskModel.evaluate`.
-    """
-    check_count("n_bootstrap", n_bootstrap, low=2)
-    check_seed(seed)
-    given = one_label_a_row(model, X, y, task, weight, base_margin)
-    X, task, base_margin = given.X, given.task, given.base_margin
-    rows = _read_rows(model, given)
-    check_labels(model._library, rows.y, rows.tasks, model.objective, with_outputs(model))
-    if qid is not None:
-        rows = replace(rows, queries=_read_queries(qid, rows))
-    elif has_hazards(model.objective):
-        rows = replace(rows, queries=rows.tasks.codes.astype(np.int64))
-    margins, codes = model._margins(X, task, base_margin, unknown_task)
-    found = {"": _together(on_label_scale(model, margins, codes))}
-    if against is not None and not isinstance(against, Mapping):
-        raise ParameterError(
-            f"against is a {type(against).__name__}: pass {{name: model}}, by which columns are "
-            "named."
-        )
-    for name, other in (against or {}).items():
-        found[name] = _predictions_of(other, name, model, rows)
-    intervals = None
-    if alpha is not None:
-        options = {"base_margin": base_margin, "unknown_task": unknown_task}
-        intervals = _together(model.predict_interval(X, task=task, alpha=alpha, **options))
-    by_metric = [metrics] if isinstance(metrics, str | Metric) or callable(metrics) else metrics
-    is_counted = np.ones(len(rows.y), bool) if rows.weight is None else rows.weight > 0
-    result: dict[Any, dict[str, Any]] = {}
-    greater_is_better: dict[str, bool] = {}
-    for code, task_name in enumerate(rows.tasks):
-        own = np.flatnonzero((rows.tasks.codes == code) & is_counted)
-        objective = model._objective_of(task_name)
-        chosen = _metrics_of(model, task_name) if by_metric is None else by_metric
-        for metric in chosen:
-            check_classes(metric, rows.y[own])
-        options = {"are_classes": is_classification(objective)}
-        for metric in chosen:
-            if isinstance(metric, str):
-                check_fits(metric_or_scorer(metric, **options), objective, "metrics:")
-        scores = [make_score(metric, n_bootstrap, seed, **options) for metric in chosen]
-        result[task_name] = _row(objective, scores, rows, found, own)
-        result[task_name] |= _interval_scores(rows, intervals, own)
-        greater_is_better |= {score.name: score.greater_is_better for score in scores}
-    if len(rows.tasks) > 1 and not model.losses:
-        if ALL_TASKS in result:
-            raise DataError(
-                f"A task is named {ALL_TASKS!r}, as is the line of all rows: rename the task."
+    __slots__ = ()
+
+    @renamed(where_in_a_method)
+    @warning_once
+    def evaluate(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task: Any = None,
+        weight: Any = None,
+        base_margin: Any = None,
+        qid: Any = None,
+        metrics: AnyMetric | Sequence[AnyMetric] | None = None,
+        against: Mapping[str, Any] | None = None,
+        unknown_task: UnknownTask = "error",
+        n_bootstrap: int = 200,
+        seed: int = 0,
+        alpha: float | None = None,
+    ) -> pd.DataFrame:
+        """Evaluate predictions on new rows: scores of each task with their standard errors.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features), or mapping of task name to table
+            As in :meth:`predict`.
+        y : array-like of shape (n_rows,), or mapping of task name to array-like
+            Labels, as in training.
+        task : array-like of shape (n_rows,), or str or int, optional
+            Task of each row, or the column of `X` that holds it; by default as in training.
+        weight : like `y`, optional
+            Row weights >= 0; rows of weight 0 are left out.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
+            Margin that each row starts from.
+        qid : like `y`, optional
+            Query of each row, for ``"ndcg"`` and ``"ndcg@k"``, whose standard errors treat queries
+            as independent draws.
+        metrics : str, Metric, callable, or a sequence of them, optional
+            Names of :func:`mtboost.metrics.get_metric`; ``"average_precision"``, ``"mape"``,
+            ``"wape"`` (the sum of absolute errors over that of absolute labels); names of
+            scikit-learn's scorers, or scorers; functions ``(y, prediction) -> float``, of which
+            less is better if their name ends in ``_error``, ``_loss`` or ``_deviance``. By default
+            the validation metric of the model, and log loss, ``auc`` and ``average_precision`` of
+            two classes, ``mlogloss`` and ``merror`` of several, else ``rmse`` and ``mae``.
+        against : mapping of str to model, optional
+            Models to compare with, by a name for the columns: another model of mtboost, a booster
+            of the common columns, an estimator of scikit-learn, or predictions on the scale of the
+            labels, in the shape of :meth:`predict`.
+        unknown_task : {"error", "common"}
+            As in :meth:`predict`.
+        n_bootstrap : int, default=200
+            Bootstrap replicates for the standard errors of metrics without a formula: ``"aucpr"``,
+            scorers and functions.
+        seed : int, default=0
+            Seed of the bootstrap.
+        alpha : float in (0, 1), optional
+            Also evaluate the intervals of :meth:`predict_interval`: the fraction of the labels that
+            they contain, ``"coverage"``, which should be near 1 - `alpha`, and the mean ``"width"``
+            with their standard errors.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each task that has rows in `X`, and a last one, ``"all tasks"``, of all rows
+            together (not where each task has its objective). Columns ``rows``, ``positives`` (two
+            classes), and for each metric its value and ``"... se"``, the standard error; for each
+            model of `against` ``"... gain over ..."``, positive where this model is better, and its
+            standard error, that of a difference on the same rows. NaN where a metric is undefined.
+            ``attrs["greater_is_better"]`` has a bool for each metric.
+
+        Raises
+        ------
+        DataError, ParameterError, TypeError
+            Rows, labels or metrics do not fit the model.
+        MissingDependencyError
+            pandas is not installed.
+
+        Notes
+        -----
+        Standard errors treat rows as independent draws: they do not cover the randomness of the
+        training rows. That of a mean comes from the losses of the rows, that of ``auc`` is
+        DeLong's, those of ``rmse``, ``wape`` and ``average_precision`` come from the derivatives by
+        the weights of the rows (infinitesimal jackknife).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mtboost
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(400, 3))
+        >>> shop = np.repeat(["a", "b"], 200)
+        >>> y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
+        >>> train, test = np.arange(400) % 2 == 0, np.arange(400) % 2 == 1
+        >>> model = mtboost.fit(
+        ...     X[train], y[train], task=shop[train], strategy="two-stage", num_boost_round=20
+        ... )
+        >>> found = model.evaluate(X[test], y[test], task=shop[test], metrics=["auc", "logloss"])
+        >>> list(found.index)
+        ['a', 'b', 'all tasks']
+        >>> list(found.columns)
+        ['rows', 'positives', 'auc', 'auc se', 'logloss', 'logloss se']
+        """
+        check_count("n_bootstrap", n_bootstrap, low=2)
+        check_seed(seed)
+        given = one_label_a_row(self, X, y, task, weight, base_margin)
+        X, task, base_margin = given.X, given.task, given.base_margin
+        rows = _read_rows(self, given)
+        check_labels(self._library, rows.y, rows.tasks, self.objective, with_outputs(self))
+        if qid is not None:
+            rows = replace(rows, queries=_read_queries(qid, rows))
+        elif has_hazards(self.objective):
+            rows = replace(rows, queries=rows.tasks.codes.astype(np.int64))
+        margins, codes = self._margins(X, task, base_margin, unknown_task)
+        found = {"": _together(on_label_scale(self, margins, codes))}
+        if against is not None and not isinstance(against, Mapping):
+            raise ParameterError(
+                f"against is a {type(against).__name__}: pass {{name: model}}, by which columns "
+                "are named."
             )
-        every = np.flatnonzero(is_counted)
-        result[ALL_TASKS] = _row(objective, scores, rows, found, every)
-        result[ALL_TASKS] |= _interval_scores(rows, intervals, every)
-    return result, greater_is_better
+        for name, other in (against or {}).items():
+            found[name] = _predictions_of(other, name, self, rows)
+        intervals = None
+        if alpha is not None:
+            options = {"base_margin": base_margin, "unknown_task": unknown_task}
+            intervals = _together(self.predict_interval(X, task=task, alpha=alpha, **options))
+        by_metric = [metrics] if isinstance(metrics, str | Metric) or callable(metrics) else metrics
+        is_counted = np.ones(len(rows.y), bool) if rows.weight is None else rows.weight > 0
+        result: dict[Any, dict[str, Any]] = {}
+        greater_is_better: dict[str, bool] = {}
+        for code, task_name in enumerate(rows.tasks):
+            own = np.flatnonzero((rows.tasks.codes == code) & is_counted)
+            objective = self._objective_of(task_name)
+            chosen = _metrics_of(self, task_name) if by_metric is None else by_metric
+            for metric in chosen:
+                check_classes(metric, rows.y[own])
+            options = {"are_classes": is_classification(objective)}
+            for metric in chosen:
+                if isinstance(metric, str):
+                    check_fits(metric_or_scorer(metric, **options), objective, "metrics:")
+            scores = [make_score(metric, n_bootstrap, seed, **options) for metric in chosen]
+            result[task_name] = _row(objective, scores, rows, found, own)
+            result[task_name] |= _interval_scores(rows, intervals, own)
+            greater_is_better |= {score.name: score.greater_is_better for score in scores}
+        if len(rows.tasks) > 1 and not self.losses:
+            if ALL_TASKS in result:
+                raise DataError(
+                    f"A task is named {ALL_TASKS!r}, as is the line of all rows: rename the task."
+                )
+            every = np.flatnonzero(is_counted)
+            result[ALL_TASKS] = _row(objective, scores, rows, found, every)
+            result[ALL_TASKS] |= _interval_scores(rows, intervals, every)
+        table = table_of_rows(result, "task", "evaluate()")
+        table.attrs["greater_is_better"] = greater_is_better
+        return table
 
 
 def _interval_scores(rows: _Judged, intervals: Float64Array | None, own: Any) -> dict[str, float]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mtboost.base.atomic_file import PathName, replacing
@@ -13,14 +13,12 @@ from mtboost.base.frames import table_of_rows
 from mtboost.base.renamed import renamed
 from mtboost.base.user_warnings import warning_once
 from mtboost.errors import DataError
-from mtboost.model.estimates import AnyMetric
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.inputs.named_objectives import names_of_objectives
 from mtboost.model.parts.task_report import report_rows, trained_strategy
 from mtboost.model.plots.history import plot_history
 from mtboost.model.prediction.contributions import ExplainedTasks
-from mtboost.model.prediction.evaluation import evaluate
-from mtboost.model.prediction.predictions import UnknownTask
+from mtboost.model.prediction.evaluation import EvaluatedTasks
 from mtboost.model.reports.html import model_html
 from mtboost.model.reports.page.report import report_page
 from mtboost.model.reports.page.rows import UnseenRows
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class ReportedTasks(ExplainedTasks):
+class ReportedTasks(ExplainedTasks, EvaluatedTasks):
     """A :class:`mtboost.MultiTaskModel` that reports on itself."""
 
     __slots__ = ()
@@ -78,125 +76,6 @@ class ReportedTasks(ExplainedTasks):
             f"strategy {strategy!r}, {n_rounds} common rounds{self._shrinkage_note}"
         )
         return model_html(title, self.reports, self.metric)
-
-    @renamed(where_in_a_method)
-    @warning_once
-    def evaluate(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        task: Any = None,
-        weight: Any = None,
-        base_margin: Any = None,
-        qid: Any = None,
-        metrics: AnyMetric | Sequence[AnyMetric] | None = None,
-        against: Mapping[str, Any] | None = None,
-        unknown_task: UnknownTask = "error",
-        n_bootstrap: int = 200,
-        seed: int = 0,
-        alpha: float | None = None,
-    ) -> pd.DataFrame:
-        """Evaluate predictions on new rows: scores of each task with their standard errors.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features), or mapping of task name to table
-            As in :meth:`predict`.
-        y : array-like of shape (n_rows,), or mapping of task name to array-like
-            Labels, as in training.
-        task : array-like of shape (n_rows,), or str or int, optional
-            Task of each row, or the column of `X` that holds it; by default as in training.
-        weight : like `y`, optional
-            Row weights >= 0; rows of weight 0 are left out.
-        base_margin : array-like of shape (n_rows,) or (n_rows, n_classes), or mapping, optional
-            Margin that each row starts from.
-        qid : like `y`, optional
-            Query of each row, for ``"ndcg"`` and ``"ndcg@k"``, whose standard errors treat queries
-            as independent draws.
-        metrics : str, Metric, callable, or a sequence of them, optional
-            Names of :func:`mtboost.metrics.get_metric`; ``"average_precision"``, ``"mape"``,
-            ``"wape"`` (the sum of absolute errors over that of absolute labels); names of
-            scikit-learn's scorers, or scorers; functions ``(y, prediction) -> float``, of which
-            less is better if their name ends in ``_error``, ``_loss`` or ``_deviance``. By default
-            the validation metric of the model, and log loss, ``auc`` and ``average_precision`` of
-            two classes, ``mlogloss`` and ``merror`` of several, else ``rmse`` and ``mae``.
-        against : mapping of str to model, optional
-            Models to compare with, by a name for the columns: another model of mtboost, a booster
-            of the common columns, an estimator of scikit-learn, or predictions on the scale of the
-            labels, in the shape of :meth:`predict`.
-        unknown_task : {"error", "common"}
-            As in :meth:`predict`.
-        n_bootstrap : int, default=200
-            Bootstrap replicates for the standard errors of metrics without a formula: ``"aucpr"``,
-            scorers and functions.
-        seed : int, default=0
-            Seed of the bootstrap.
-        alpha : float in (0, 1), optional
-            Also evaluate the intervals of :meth:`predict_interval`: the fraction of the labels that
-            they contain, ``"coverage"``, which should be near 1 - `alpha`, and the mean ``"width"``
-            with their standard errors.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each task that has rows in `X`, and a last one, ``"all tasks"``, of all rows
-            together (not where each task has its objective). Columns ``rows``, ``positives`` (two
-            classes), and for each metric its value and ``"... se"``, the standard error; for each
-            model of `against` ``"... gain over ..."``, positive where this model is better, and its
-            standard error, that of a difference on the same rows. NaN where a metric is undefined.
-            ``attrs["greater_is_better"]`` has a bool for each metric.
-
-        Raises
-        ------
-        DataError, ParameterError, TypeError
-            Rows, labels or metrics do not fit the model.
-        MissingDependencyError
-            pandas is not installed.
-
-        Notes
-        -----
-        Standard errors treat rows as independent draws: they do not cover the randomness of the
-        training rows. That of a mean comes from the losses of the rows, that of ``auc`` is
-        DeLong's, those of ``rmse``, ``wape`` and ``average_precision`` come from the derivatives by
-        the weights of the rows (infinitesimal jackknife).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import mtboost
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(400, 3))
-        >>> shop = np.repeat(["a", "b"], 200)
-        >>> y = (X[:, 0] + rng.normal(size=400) > 0).astype(int)
-        >>> train, test = np.arange(400) % 2 == 0, np.arange(400) % 2 == 1
-        >>> model = mtboost.fit(
-        ...     X[train], y[train], task=shop[train], strategy="two-stage", num_boost_round=20
-        ... )
-        >>> found = model.evaluate(X[test], y[test], task=shop[test], metrics=["auc", "logloss"])
-        >>> list(found.index)
-        ['a', 'b', 'all tasks']
-        >>> list(found.columns)
-        ['rows', 'positives', 'auc', 'auc se', 'logloss', 'logloss se']
-        """
-        rows, greater_is_better = evaluate(
-            self,
-            X,
-            y,
-            task=task,
-            weight=weight,
-            base_margin=base_margin,
-            qid=qid,
-            metrics=metrics,
-            against=against,
-            unknown_task=unknown_task,
-            n_bootstrap=n_bootstrap,
-            seed=seed,
-            alpha=alpha,
-        )
-        table = table_of_rows(rows, "task", "evaluate()")
-        table.attrs["greater_is_better"] = greater_is_better
-        return table
 
     def plot_history(self, *, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
         """Plot the :attr:`history` of the largest tasks: :func:`mtboost.plotting.plot_history`.
