@@ -14,6 +14,7 @@ _ORDER = (
     "",
     "Parameters",
     "Returns",
+    "Yields",
     "Attributes",
     "Raises",
     "Warns",
@@ -60,7 +61,7 @@ def shares_docstring_of(
         signature = inspect.signature(documented).parameters
         found = {
             "": own.pop(""),
-            "Parameters": _joined(parameters[name] for name in signature),
+            "Parameters": _joined(parameters[name] for name in signature if name != "self"),
             "Attributes": _joined([*attributes.values(), *others.values()]),
         }
         found |= {title: text for title, text in own.items() if title not in found}
