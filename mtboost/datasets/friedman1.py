@@ -15,6 +15,7 @@ from scipy import special
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import LARGEST_SCALE, check_count, check_number, check_seed
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.errors import ParameterError
 
 _N_COLUMNS = 5  # of one value of the function
@@ -118,6 +119,7 @@ def make_friedman1_chain(
     return _with_noise_outputs(X, expected_y, deviations.cumsum(axis=1), order)
 
 
+@shares_docstring_of(make_friedman1_chain, sections=["Returns", "Raises"])
 def make_friedman1_group(
     n_samples: int = 300,
     *,
@@ -129,33 +131,6 @@ def make_friedman1_group(
     """Outputs that are one function of X, each with independent noise.
 
     Best is one model of their mean, whose noise is √n_outputs times smaller, used for all.
-
-    Parameters
-    ----------
-    n_samples : int
-        Rows; the source trains on 300 and tests on 4000.
-    n_outputs : int
-        Outputs that depend on X.
-    n_noise_outputs : int
-        Further outputs, at most as many: each is the values of one output in a random order, so
-        that it has their distribution and is independent of X.
-    noise : float
-        Standard deviation of each draw of noise, at least 0.
-    seed : int
-        Decides everything drawn. Same seed, same bytes (with the same NumPy on the same kind of
-        machine); noise outputs leave the others as they are.
-
-    Returns
-    -------
-    ManyOutputs
-        5 features.
-
-    Raises
-    ------
-    ParameterError
-        A value is out of range.
-    TypeError
-        A value has the wrong type.
 
     Examples
     --------
@@ -173,6 +148,7 @@ def make_friedman1_group(
     return _with_noise_outputs(X, expected_y, deviations, order)
 
 
+@shares_docstring_of(make_friedman1_chain, sections=["Raises"])
 def make_friedman1_ind(
     n_samples: int = 300,
     *,
@@ -185,32 +161,10 @@ def make_friedman1_ind(
 
     Best is one model for each output.
 
-    Parameters
-    ----------
-    n_samples : int
-        Rows; the source trains on 300 and tests on 4000.
-    n_outputs : int
-        Outputs that depend on X.
-    n_noise_outputs : int
-        Further outputs, at most as many: each is the values of one output in a random order, so
-        that it has their distribution and is independent of X.
-    noise : float
-        Standard deviation of each draw of noise, at least 0.
-    seed : int
-        Decides everything drawn. Same seed, same bytes (with the same NumPy on the same kind of
-        machine); noise outputs leave the others as they are.
-
     Returns
     -------
     ManyOutputs
         ``5 * n_outputs`` features; those of output j are columns 5j to 5j + 4.
-
-    Raises
-    ------
-    ParameterError
-        A value is out of range.
-    TypeError
-        A value has the wrong type.
 
     Examples
     --------

@@ -18,6 +18,7 @@ import scipy  # scipy.io is imported where it is used
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_choice
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.datasets.bunches import as_bunch, description_of
 from mtboost.datasets.remote import PathLike, RemoteFile, fetch
 from mtboost.errors import DataError
@@ -155,6 +156,7 @@ def fetch_school(
     )
 
 
+@shares_docstring_of(fetch_school, sections=["Raises"])
 def fetch_landmine(
     *,
     data_home: PathLike | None = None,
@@ -167,31 +169,11 @@ def fetch_landmine(
     Nine features of each object: four moments, three correlations, an energy ratio and a spatial
     variance. The fields have two kinds of ground, fields 0 to 14 and 15 to 28.
 
-    Parameters
-    ----------
-    data_home : str or path-like, optional
-        Folder of the file; see :func:`get_data_home`.
-    download_if_missing : bool
-        Whether to download the file if it is not in the folder.
-    return_X_y_task : bool
-        Return ``(data, target, task)`` instead of a Bunch.
-    as_frame : bool
-        Whether the data are a pandas DataFrame, the labels and the tasks Series.
-
     Returns
     -------
     sklearn.utils.Bunch, or tuple
         ``data`` (14820, 9), ``target`` (0 or 1), ``task`` (0 to 28), ``feature_names``,
         ``target_names``, ``DESCR``, and ``frame``: all in one table if `as_frame`, else None.
-
-    Raises
-    ------
-    OSError
-        The file is not there and cannot be downloaded; the message says where to save it.
-    DataError
-        The file is damaged, or another one.
-    MissingDependencyError
-        `as_frame` needs pandas.
 
     Notes
     -----
