@@ -17,6 +17,7 @@ from dask.dataframe.utils import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
 from mtboost.base.checked_tables import as_table
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.frames import Output
 from mtboost.base.given_splits import check_eval_set
 from mtboost.base.sklearn_input import check_classes, without_objects
@@ -277,6 +278,7 @@ class DaskMultiTaskClassifier(_OnDask, MultiTaskClassifier):
 
     _alone = MultiTaskClassifier
 
+    @shares_docstring_of(_OnDask.predict)
     def predict_proba(
         self,
         X: Any,
@@ -288,20 +290,6 @@ class DaskMultiTaskClassifier(_OnDask, MultiTaskClassifier):
     ) -> Any:
         """Compute the probability of each class lazily, partition by partition.
 
-        Parameters
-        ----------
-        X : dask DataFrame or Array, or table of shape (n_rows, n_features)
-            Columns as in ``fit``. A table is predicted at once.
-        task : dask Series or Array of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it.
-        base_margin : dask Series or Array, optional
-            Margins that each row starts from, if ``fit`` had them.
-        unknown_task : {"error", "common"}, optional
-            What to do with rows of a task that was not trained. By default the parameter of the
-            estimator.
-        output : {"numpy", "pandas", "polars"}, default="numpy"
-            Of a table, as on one machine. Predictions of a collection are a collection.
-
         Returns
         -------
         dask DataFrame or Array, or ndarray
@@ -309,6 +297,7 @@ class DaskMultiTaskClassifier(_OnDask, MultiTaskClassifier):
         """
         return self._predicted("predict_proba", X, task, base_margin, unknown_task, output=output)
 
+    @shares_docstring_of(_OnDask.predict)
     def decision_function(
         self,
         X: Any,
@@ -318,18 +307,6 @@ class DaskMultiTaskClassifier(_OnDask, MultiTaskClassifier):
         unknown_task: UnknownTask | None = None,
     ) -> Any:
         """Compute the margins lazily: log-odds of ``classes_[1]``, or one margin per class.
-
-        Parameters
-        ----------
-        X : dask DataFrame or Array, or table of shape (n_rows, n_features)
-            Columns as in ``fit``. A table is predicted at once.
-        task : dask Series or Array of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it.
-        base_margin : dask Series or Array, optional
-            Margins that each row starts from, if ``fit`` had them.
-        unknown_task : {"error", "common"}, optional
-            What to do with rows of a task that was not trained. By default the parameter of the
-            estimator.
 
         Returns
         -------

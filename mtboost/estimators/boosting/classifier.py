@@ -15,6 +15,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from mtboost import _core
 from mtboost.base.arrays import FloatArray, as_array
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.labels import as_float64_weights
 from mtboost.base.renamed import renamed
 from mtboost.base.several_labels import values_and_known
@@ -69,88 +70,52 @@ class BoostingClassifier(ClassifierMixin, BaseBoosting):  # type: ignore[misc]  
         return self._decision_function_margins(self._margins(X))
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(decision_function, sections=["Raises"])
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Compute :meth:`decision_function` after each tree.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
 
         Yields
         ------
         ndarray of float32, shape (n_rows,) or (n_rows, n_classes)
             Margins of the first tree, the first two, and so on.
-
-        Raises
-        ------
-        ValueError
-            Columns are not those of ``fit``.
         """
         for margins in self._staged_margins(X):
             yield self._decision_function_margins(margins)
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(decision_function, sections=["Raises"])
     def staged_predict_proba(self, X: Any) -> Iterator[FloatArray]:
         """Compute :meth:`predict_proba` after each tree.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
 
         Yields
         ------
         ndarray of float64, shape (n_rows, n_classes) or (n_rows, n_labels)
             Probabilities of the first tree, the first two, and so on.
-
-        Raises
-        ------
-        ValueError
-            Columns are not those of ``fit``.
         """
         for margins in self._staged_margins(X):
             yield self._predict_proba_margins(margins)
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(decision_function, sections=["Raises"])
     def predict_proba(self, X: Any) -> FloatArray:
         """Probability of each class or label.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
 
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes) or (n_rows, n_labels)
             Of a matrix of labels one column a label: the probability that the row has it.
-
-        Raises
-        ------
-        ValueError
-            Columns are not those of ``fit``.
         """
         return self._predict_proba_margins(self._margins(X))
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(decision_function, sections=["Raises"])
     def predict(self, X: Any) -> Any:
         """Predict the most probable class of each row, or all labels with a probability above 0.5.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
 
         Returns
         -------
         ndarray of shape (n_rows,), or indicator matrix of shape (n_rows, n_labels)
             Sparse if `y` was sparse in ``fit``.
-
-        Raises
-        ------
-        ValueError
-            Columns are not those of ``fit``.
         """
         return self._predict_margins(self._margins(X))
 

@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.renamed import renamed
 from mtboost.base.sklearn_input import accuracy, r2
 from mtboost.errors import ParameterError
@@ -282,28 +283,17 @@ class CompressedForestClassifier(ClassifierMixin, _CompressedForest):  # type: i
         return columns.classes[0] if columns.is_flat else list(columns.classes)
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(CompressedForestRegressor.predict, sections=["Raises"])
     def predict_proba(self, X: Any, *, task: Any = None) -> Any:
         """Estimate the probability of each class.
 
         The linear model of each class, cut to [0, 1] and divided by the sum over classes.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in the forest's ``fit``; NaN is missing.
-        task : array-like of shape (n_rows,), optional
-            Task of each row, if the forest was fitted with it.
 
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes), or list of them
             One array for each column if the labels had several; of an indicator matrix and a forest
             of mtboost one of shape (n_rows, n_labels), as from the forest.
-
-        Raises
-        ------
-        DataError, ValueError
-            Columns are not those of ``fit``, or the task is missing.
         """
         shares = self._label_columns.shares(self._outputs(X, task))
         if self._label_columns.is_matrix:

@@ -126,29 +126,9 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         self.random_state = random_state
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(MTDecisionTreeClassifier.fit, sections=["Returns"])
     def fit(self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None) -> Self:
         """Grow the trees.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy array, SciPy sparse matrix, pandas or polars DataFrame, or pyarrow Table of
-            numbers; NaN means missing. A sparse matrix gives the tree of the dense table, at the
-            cost of its values that are not 0.
-        y : array-like of shape (n_rows,)
-            Labels of any type. Each task has the classes that its own rows have; in a list or an
-            array of objects the labels of one task may be str and those of another int.
-        task : array-like of shape (n_rows,), optional
-            Task of each row, int or str, unless the parameter ``task`` names a column of `X`.
-            Without both there is a single task.
-        sample_weight : array-like of shape (n_rows,), optional
-            Row weights >= 0; 0 leaves a row out. A task with weights of 0 only is decided at once,
-            for its most frequent label.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
 
         Raises
         ------
@@ -194,42 +174,18 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         return self
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(MTDecisionTreeClassifier.predict, sections=["Returns", "Raises"])
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
-        """Predict the class of each row with the most votes, one of its task's.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
-        task : array-like of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Elements of ``task_classes_`` of the row's task.
-
-        Raises
-        ------
-        DataError, ValueError
-            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
-            listed).
-        """
+        """Predict the class of each row with the most votes, one of its task's."""
 
         most = self.predict_proba(X, task=task).argmax(axis=1)
         labels: npt.NDArray[Any] = self.classes_[most]
         return labels
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(MTDecisionTreeClassifier.predict)
     def predict_proba(self, X: Any, *, task: Any = None) -> Float64Array:
         """Share of each class in the votes of the trees.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
-        task : array-like of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it.
 
         Returns
         -------
@@ -247,51 +203,27 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         return last
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(MTDecisionTreeClassifier.predict, sections=["Raises"])
     def staged_predict(self, X: Any, *, task: Any = None) -> Iterator[npt.NDArray[Any]]:
         """Predict with the first tree, the first two, and so on.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
-        task : array-like of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it.
 
         Yields
         ------
         ndarray of shape (n_rows,)
             As :meth:`predict`.
-
-        Raises
-        ------
-        DataError, ValueError
-            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
-            listed).
         """
         for shares in self.staged_predict_proba(X, task=task):
             yield self.classes_[shares.argmax(axis=1)]
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(MTDecisionTreeClassifier.predict, sections=["Raises"])
     def staged_predict_proba(self, X: Any, *, task: Any = None) -> Iterator[Float64Array]:
         """Compute the shares of the votes after the first tree, the first two, and so on.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
-        task : array-like of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it.
 
         Yields
         ------
         ndarray of float64, shape (n_rows, n_classes)
             As :meth:`predict_proba`.
-
-        Raises
-        ------
-        DataError, ValueError
-            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
-            listed).
         """
         check_is_fitted(self, "trees_")
         table, codes, n_threads = self._read_known(X, task)
@@ -344,23 +276,14 @@ class MTAdaBoostClassifier(MTTreeEstimator):
         """
         return self._drawn(self._tree(tree)).to_text()
 
+    @shares_docstring_of(to_text, sections=["Raises"])
     def to_graphviz(self, tree: int) -> str:
         """Describe one of the trees in the language of Graphviz.
-
-        Parameters
-        ----------
-        tree : int
-            Number of the tree, from 0; a negative one counts from the last.
 
         Returns
         -------
         str
             For ``dot`` or ``graphviz.Source``.
-
-        Raises
-        ------
-        ParameterError
-            There is no such tree.
         """
         return self._drawn(self._tree(tree)).to_graphviz()
 

@@ -19,6 +19,7 @@ from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array, as_array
 from mtboost.base.checks import check_choice, check_number, did_you_mean, listed
+from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.labels import as_float64_weights, check_sum_of_weights
 from mtboost.base.renamed import renamed
 from mtboost.base.sklearn_input import checked_labels, mixed_as_objects, reading_numbers
@@ -360,27 +361,15 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         return self._labels_of(self.tree_.classes(table, codes, n_threads=n_threads))
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(predict, sections=["Raises"])
     def predict_proba(self, X: Any, *, task: Any = None) -> Float64Array:
         """Share of each class among the rows of the task where the tree decides it.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
-        task : array-like of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it.
 
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes)
             Columns are those of ``classes_``, labels of all tasks; 0 for labels that the row's task
             does not have.
-
-        Raises
-        ------
-        DataError, ValueError
-            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
-            listed).
         """
         check_is_fitted(self, "tree_")
         table, codes, n_threads = self._read_known(X, task)
@@ -396,26 +385,14 @@ class MTDecisionTreeClassifier(MTTreeEstimator):
         return probabilities
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(predict, sections=["Raises"])
     def apply(self, X: Any, *, task: Any = None) -> npt.NDArray[np.intp]:
         """Return the node that decides each row.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
-        task : array-like of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it.
 
         Returns
         -------
         ndarray of int, shape (n_rows,)
             Numbers of nodes.
-
-        Raises
-        ------
-        DataError, ValueError
-            Columns are not those of ``fit``, or a task is missing or unknown (the known ones are
-            listed).
         """
         check_is_fitted(self, "tree_")
         table, codes, n_threads = self._read_known(X, task)

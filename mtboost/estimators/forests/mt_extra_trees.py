@@ -235,50 +235,26 @@ class MTExtraTreesClassifier(ClassifierMixin, _MTExtraTrees):  # type: ignore[mi
         self.verbose = verbose
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(_MTExtraTrees.apply, sections=["Raises"])
     def predict_proba(self, X: Any, *, task: Any = None) -> Float64Array:
         """Probability of each class: the mean over trees of its share in the row's leaf.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
-        task : array-like of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it. A row of a task that ``fit`` has not seen goes, at
-            a task split, to the side of the mean of all tasks.
 
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes)
             In the order of ``classes_``.
-
-        Raises
-        ------
-        DataError, ValueError
-            Columns are not those of ``fit``, or only one of the two has a task.
         """
         return self._probabilities(self._outputs(X, task))
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(_MTExtraTrees.apply, sections=["Raises"])
     def predict(self, X: Any, *, task: Any = None) -> npt.NDArray[Any]:
         """Predict the most probable class of each row.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
-        task : array-like of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it. A row of a task that ``fit`` has not seen goes, at
-            a task split, to the side of the mean of all tasks.
 
         Returns
         -------
         ndarray of shape (n_rows,)
             Elements of ``classes_``.
-
-        Raises
-        ------
-        DataError, ValueError
-            Columns are not those of ``fit``, or only one of the two has a task.
         """
         most_probable = self.predict_proba(X, task=task).argmax(axis=1)
         classes: npt.NDArray[Any] = self.classes_[most_probable]
@@ -420,26 +396,14 @@ class MTExtraTreesRegressor(RegressorMixin, _MTExtraTrees):  # type: ignore[misc
         self.verbose = verbose
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(_MTExtraTrees.apply, sections=["Raises"])
     def predict(self, X: Any, *, task: Any = None) -> Float64Array:
         """Mean over trees of the mean label of the row's leaf.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
-        task : array-like of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it. A row of a task that ``fit`` has not seen goes, at
-            a task split, to the side of the mean of all tasks.
 
         Returns
         -------
         ndarray of float64, shape (n_rows,)
             In the unit of the labels.
-
-        Raises
-        ------
-        DataError, ValueError
-            Columns are not those of ``fit``, or only one of the two has a task.
         """
         return self._outputs(X, task)[:, 0]
 

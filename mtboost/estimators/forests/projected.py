@@ -249,44 +249,26 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
     )
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(_ProjectedForest.apply, sections=["Raises"])
     def predict_proba(self, X: Any) -> Float64Array:
         """Probability of each class or label: the mean over trees of its share in the row's leaf.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
 
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes) or (n_rows, n_labels)
             Of an indicator matrix one column a label: the probability that the row has it.
-
-        Raises
-        ------
-        ValueError
-            Columns are not those of ``fit``.
         """
         return self._outputs(X, None)
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(_ProjectedForest.apply, sections=["Raises"])
     def predict(self, X: Any) -> Any:
         """Predict the most probable class of each row, or all labels with a probability above 0.5.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
 
         Returns
         -------
         ndarray of shape (n_rows,), or indicator matrix of shape (n_rows, n_labels)
             Sparse if `y` was sparse in ``fit``.
-
-        Raises
-        ------
-        ValueError
-            Columns are not those of ``fit``.
         """
         return self._decide(self.predict_proba(X))
 
@@ -396,23 +378,14 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
     _saved: ClassVar = BaseForest._saved | REGRESSOR_ATTRIBUTES | {"_is_vector": bool}
 
     @renamed(where_in_a_method)
+    @shares_docstring_of(_ProjectedForest.apply, sections=["Raises"])
     def predict(self, X: Any) -> Float64Array:
         """Mean over trees of the mean output of the row's leaf.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Columns as in ``fit``.
 
         Returns
         -------
         ndarray of float64, shape (n_rows,) or (n_rows, n_outputs), as `y` in ``fit``
             In the units of the labels.
-
-        Raises
-        ------
-        ValueError
-            Columns are not those of ``fit``.
         """
         return self._shaped(self._outputs(X, None))
 
