@@ -159,7 +159,8 @@ def fit(
         ``common_losses``. At least one common model is trained, and all ways to share it are
         compared. Ignored by the two-stage strategy, which compares none.
     split_score : {"entropy", "variance", "plain"} or callable, optional
-        By default ``"entropy"``, or ``"plain"`` with ``strategy="auto"``.
+        By default ``"entropy"``, or ``"plain"`` with ``strategy="auto"``, task splits or symmetric
+        trees.
     beta : float or "auto"
         See :func:`mtboost.make_split_score`.
     pooling : float, sequence of float or "auto", optional

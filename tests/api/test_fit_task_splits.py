@@ -43,6 +43,17 @@ def test_opposite_tasks_are_divided(library, splits):
 
 
 @pytest.mark.parametrize(
+    "options", [{}, {"task_splits": "descriptors"}, {"task_splits": False, "symmetric_trees": True}]
+)
+def test_default_score_is_the_one_that_task_splits_and_symmetric_trees_need(library, options):
+    shape = {"params": {"max_depth": 2, "learning_rate": 0.3}}
+    shape["params"] |= {"num_leaves": 4} if library.name == "lightgbm" else {}
+    found = fitted(library, split_score=None, **options, **shape).predict(NEW, task=NEW_TASK)
+    plain = fitted(library, split_score="plain", **options, **shape).predict(NEW, task=NEW_TASK)
+    assert np.array_equal(found, plain)
+
+
+@pytest.mark.parametrize(
     "options",
     [
         {},

@@ -97,7 +97,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         How much ``strategy="auto"`` searches, or for how many seconds, see :func:`mtboost.fit`.
     split_score : {"entropy", "variance", "plain"} or callable, optional
         See :func:`mtboost.make_split_score`. By default ``"entropy"``, or ``"plain"`` with
-        ``strategy="auto"``.
+        ``strategy="auto"``, task splits or symmetric trees.
     beta : float or "auto", default="auto"
         Weight of the variance in ``split_score="variance"``, see :func:`mtboost.make_split_score`.
     pooling : float, sequence of float or "auto", optional

@@ -273,13 +273,15 @@ def tree_options(
     if not arguments.shrink_to_constant:
         fixed.add("shrink_to_constant")
     score, strength = arguments.split_score, arguments.random_strength
-    if score is None:
-        score = "plain" if arguments.is_auto or library_only is not None else "entropy"
     symmetric = arguments.symmetric_trees
+    price, n_descriptors = task_splits_of(arguments.task_splits, problem.objective, problem.data)
+    if score is None:
+        splits_tasks = price is not None or n_descriptors is not None
+        needs_plain = library_only is not None or symmetric or splits_tasks
+        score = "plain" if arguments.is_auto or needs_plain else "entropy"
     if symmetric is None:  # the search tries them, with the user's noise
         is_plain = isinstance(score, str) and score == "plain"
         symmetric = arguments.is_auto and strength is not None and is_plain
-    price, n_descriptors = task_splits_of(arguments.task_splits, problem.objective, problem.data)
     options = TreeOptions(
         score,
         arguments.beta,
