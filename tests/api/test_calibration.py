@@ -52,6 +52,13 @@ def test_overconfident_margins_are_shrunk_and_probabilities_are_better(long):
     np.testing.assert_allclose(unknown, slope * raw + intercept, atol=1e-5)
 
 
+def test_tables_per_task_and_one_table_have_the_same_probabilities(long):
+    rows = {name: np.flatnonzero(name == TASK) for name in long.tasks}
+    by_row = long.predict(X, task=TASK)
+    by_task = long.predict({name: X[own] for name, own in rows.items()})
+    assert all(np.array_equal(by_row[own], by_task[name]) for name, own in rows.items())
+
+
 @pytest.mark.parametrize("rounds", [1, 20])
 def test_boosters_contain_the_calibration(library, rounds, tmp_path):
     """Up to the rounding of float32 leaves."""

@@ -48,7 +48,7 @@ class Calibration:
         """Return slope and intercept of a task; None is an unknown one."""
         return self.pooled if task is None else self.by_task.get(task, self.pooled)
 
-    def apply(self, margins: Any, codes: Codes, tasks: Sequence[TaskName]) -> Any:
+    def apply(self, margins: Any, codes: Codes, tasks: Sequence[TaskName | None]) -> Any:
         """Return the log-odds of rows of tasks with these codes; others are unknown tasks."""
         table = np.array([*map(self.of, tasks), self.pooled])
         slopes, intercepts = table[np.where(codes < len(tasks), codes, -1)].T

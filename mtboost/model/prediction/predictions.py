@@ -95,8 +95,8 @@ class FittedTasks(FittedParts):
         """Margins of a task as it calibrates them."""
         if self.calibration is None:
             return margins
-        slope, intercept = self.calibration.of(task)
-        return np.asarray(slope * margins + intercept, margins.dtype)
+        found: Margins = self.calibration.apply(margins, np.zeros(1, np.int32), [task])
+        return found
 
     def _raw_margins(
         self, X: Any, task: Any, base_margin: Any, unknown_task: UnknownTask
