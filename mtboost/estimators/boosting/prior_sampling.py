@@ -15,7 +15,7 @@ from mtboost.base.archive import require
 from mtboost.base.arrays import FloatArray
 from mtboost.base.checks import check_choice, check_switch
 from mtboost.base.docstrings import shares_docstring_of
-from mtboost.base.renamed import renamed
+from mtboost.base.renamed import renamed, without_parameters
 from mtboost.estimators.boosting.base import BaseBoosting
 from mtboost.estimators.boosting.classifier import BoostingClassifier
 from mtboost.estimators.boosting.dynamic_sampling import DynamicSampling, as_plain
@@ -48,6 +48,52 @@ class BasePriorSampling(BaseBoosting):
     prior_: npt.NDArray[np.float64]
 
     _saved: ClassVar[dict[str, Any]] = BaseBoosting._saved | {"prior_": np.ndarray}
+
+    @renamed(n_features="max_features")
+    def __init__(
+        self,
+        n_estimators: int = 200,
+        *,
+        prior: FeaturePrior | None = None,
+        max_features: MaxFeatures = "sqrt",
+        floor: float = FLOOR,
+        dynamic: bool = False,
+        importance_type: ImportanceType = "impurity",
+        loss: Literal["squared_error", "absolute_error", "huber"] = "squared_error",
+        huber_delta: float = 1.0,
+        learning_rate: float = 0.1,
+        max_depth: int | None = 3,
+        min_samples_leaf: int | float = 1,
+        subsample: float = 1.0,
+        max_bin: int = 256,
+        early_stopping_rounds: int | None = None,
+        validation_fraction: float = 0.1,
+        scoring: str | Callable[..., float] = "loss",
+        warm_start: bool = False,
+        verbose: bool | int = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.prior = prior
+        self.max_features = max_features
+        self.floor = floor
+        self.dynamic = dynamic
+        self.importance_type = importance_type
+        self.loss = loss
+        self.huber_delta = huber_delta
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.subsample = subsample
+        self.max_bin = max_bin
+        self.early_stopping_rounds = early_stopping_rounds
+        self.validation_fraction = validation_fraction
+        self.scoring = scoring
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -199,52 +245,6 @@ class PriorSamplingRegressor(BoostingRegressor, BasePriorSampling):
 
     _saved: ClassVar = BoostingRegressor._saved | BasePriorSampling._saved
 
-    @renamed(n_features="max_features")
-    def __init__(
-        self,
-        n_estimators: int = 200,
-        *,
-        prior: FeaturePrior | None = None,
-        max_features: MaxFeatures = "sqrt",
-        floor: float = FLOOR,
-        dynamic: bool = False,
-        importance_type: ImportanceType = "impurity",
-        loss: Literal["squared_error", "absolute_error", "huber"] = "squared_error",
-        huber_delta: float = 1.0,
-        learning_rate: float = 0.1,
-        max_depth: int | None = 3,
-        min_samples_leaf: int | float = 1,
-        subsample: float = 1.0,
-        max_bin: int = 256,
-        early_stopping_rounds: int | None = None,
-        validation_fraction: float = 0.1,
-        scoring: str | Callable[..., float] = "loss",
-        warm_start: bool = False,
-        verbose: bool | int = False,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.prior = prior
-        self.max_features = max_features
-        self.floor = floor
-        self.dynamic = dynamic
-        self.importance_type = importance_type
-        self.loss = loss
-        self.huber_delta = huber_delta
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.subsample = subsample
-        self.max_bin = max_bin
-        self.early_stopping_rounds = early_stopping_rounds
-        self.validation_fraction = validation_fraction
-        self.scoring = scoring
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
 
 @shares_docstring_of(PriorSamplingRegressor)
 class PriorSamplingClassifier(BoostingClassifier, BasePriorSampling):
@@ -276,44 +276,7 @@ class PriorSamplingClassifier(BoostingClassifier, BasePriorSampling):
 
     _saved: ClassVar = BoostingClassifier._saved | BasePriorSampling._saved
 
-    @renamed(n_features="max_features")
-    def __init__(
-        self,
-        n_estimators: int = 200,
-        *,
-        prior: FeaturePrior | None = None,
-        max_features: MaxFeatures = "sqrt",
-        floor: float = FLOOR,
-        dynamic: bool = False,
-        importance_type: ImportanceType = "impurity",
-        learning_rate: float = 0.1,
-        max_depth: int | None = 3,
-        min_samples_leaf: int | float = 1,
-        subsample: float = 1.0,
-        max_bin: int = 256,
-        early_stopping_rounds: int | None = None,
-        validation_fraction: float = 0.1,
-        scoring: str | Callable[..., float] = "loss",
-        warm_start: bool = False,
-        verbose: bool | int = False,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.prior = prior
-        self.max_features = max_features
-        self.floor = floor
-        self.dynamic = dynamic
-        self.importance_type = importance_type
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.subsample = subsample
-        self.max_bin = max_bin
-        self.early_stopping_rounds = early_stopping_rounds
-        self.validation_fraction = validation_fraction
-        self.scoring = scoring
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    # Labels of a regressor alone have a choice of losses.
+    __init__ = renamed(n_features="max_features")(
+        without_parameters("loss", "huber_delta")(BasePriorSampling.__init__)
+    )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mtboost import _core
 from mtboost.base.checks import check_choice, check_count, check_number, check_switch
 from mtboost.base.docstrings import shares_docstring_of
-from mtboost.base.renamed import renamed
+from mtboost.base.renamed import renamed, without_parameters
 from mtboost.errors import ParameterError
 from mtboost.estimators.boosting.base import BaseBoosting, for_core
 from mtboost.estimators.boosting.classifier import BoostingClassifier
@@ -44,6 +44,56 @@ class BaseProjectedBoosting(BaseBoosting):
     max_leaf_nodes: int | None
     max_features: MaxFeatures
     colsample_bytree: float
+
+    @renamed(where_in_a_method)
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        strategy: Strategy = "gbrt-relabel-rpo",
+        loss: Literal["squared_error", "absolute_error", "huber"] = "squared_error",
+        huber_delta: float = 1.0,
+        projection: BoostingProjection = "gaussian",
+        n_components: NComponents = "log",
+        shared: bool = False,
+        learning_rate: float = 0.1,
+        max_depth: int | None = 6,
+        max_leaf_nodes: int | None = None,
+        min_samples_leaf: int | float = 5,
+        max_features: MaxFeatures = None,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        max_bin: int = 256,
+        early_stopping_rounds: int | None = None,
+        validation_fraction: float = 0.1,
+        scoring: str | Callable[..., float] = "loss",
+        warm_start: bool = False,
+        verbose: bool | int = False,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.strategy = strategy
+        self.loss = loss
+        self.huber_delta = huber_delta
+        self.projection = projection
+        self.n_components = n_components
+        self.shared = shared
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
+        self.max_bin = max_bin
+        self.early_stopping_rounds = early_stopping_rounds
+        self.validation_fraction = validation_fraction
+        self.scoring = scoring
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def _check_parameters(self) -> None:
         check_choice("strategy", self.strategy, _STRATEGIES)
@@ -255,56 +305,6 @@ class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
     joly2016, section 22, algorithms 2 and 3 (key in docs/papers.md).
     """
 
-    @renamed(where_in_a_method)
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        strategy: Strategy = "gbrt-relabel-rpo",
-        loss: Literal["squared_error", "absolute_error", "huber"] = "squared_error",
-        huber_delta: float = 1.0,
-        projection: BoostingProjection = "gaussian",
-        n_components: NComponents = "log",
-        shared: bool = False,
-        learning_rate: float = 0.1,
-        max_depth: int | None = 6,
-        max_leaf_nodes: int | None = None,
-        min_samples_leaf: int | float = 5,
-        max_features: MaxFeatures = None,
-        subsample: float = 1.0,
-        colsample_bytree: float = 1.0,
-        max_bin: int = 256,
-        early_stopping_rounds: int | None = None,
-        validation_fraction: float = 0.1,
-        scoring: str | Callable[..., float] = "loss",
-        warm_start: bool = False,
-        verbose: bool | int = False,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.strategy = strategy
-        self.loss = loss
-        self.huber_delta = huber_delta
-        self.projection = projection
-        self.n_components = n_components
-        self.shared = shared
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.max_features = max_features
-        self.subsample = subsample
-        self.colsample_bytree = colsample_bytree
-        self.max_bin = max_bin
-        self.early_stopping_rounds = early_stopping_rounds
-        self.validation_fraction = validation_fraction
-        self.scoring = scoring
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
 
 @shares_docstring_of(ProjectedBoostingRegressor)
 class ProjectedBoostingClassifier(BoostingClassifier, BaseProjectedBoosting):
@@ -335,51 +335,10 @@ class ProjectedBoostingClassifier(BoostingClassifier, BaseProjectedBoosting):
     joly2016, section 22, algorithms 2 and 3 (key in docs/papers.md).
     """
 
-    @renamed(where_in_a_method)
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        strategy: Strategy = "gbrt-relabel-rpo",
-        projection: BoostingProjection = "gaussian",
-        n_components: NComponents = "log",
-        shared: bool = False,
-        learning_rate: float = 0.1,
-        max_depth: int | None = 6,
-        max_leaf_nodes: int | None = None,
-        min_samples_leaf: int | float = 5,
-        max_features: MaxFeatures = None,
-        subsample: float = 1.0,
-        colsample_bytree: float = 1.0,
-        max_bin: int = 256,
-        early_stopping_rounds: int | None = None,
-        validation_fraction: float = 0.1,
-        scoring: str | Callable[..., float] = "loss",
-        warm_start: bool = False,
-        verbose: bool | int = False,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.strategy = strategy
-        self.projection = projection
-        self.n_components = n_components
-        self.shared = shared
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.max_features = max_features
-        self.subsample = subsample
-        self.colsample_bytree = colsample_bytree
-        self.max_bin = max_bin
-        self.early_stopping_rounds = early_stopping_rounds
-        self.validation_fraction = validation_fraction
-        self.scoring = scoring
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    # Labels of a regressor alone have a choice of losses.
+    __init__ = renamed(where_in_a_method)(
+        without_parameters("loss", "huber_delta")(BaseProjectedBoosting.__init__)
+    )
 
     def _loss(self, n_outputs: int | None = None) -> _core.OutputLoss:
         loss = super()._loss(n_outputs)
