@@ -196,6 +196,7 @@ def _label_counts(labels: Margins, weights: Margins | None) -> npt.NDArray[np.fl
     return counts
 
 
+@shares_docstring_of(BaseBoosting)
 class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
     """Gradient boosting of many outputs, with splits found on few projected components.
 
@@ -240,52 +241,13 @@ class ProjectedBoostingRegressor(BoostingRegressor, BaseProjectedBoosting):
         (docs/projected_boosting.md, section 8).
     max_features : {"sqrt", "log2"}, int, float or None, default=None
         Number of features that a node considers; a float is a fraction of them, None are all.
-    subsample : float, default=1.0
-        Fraction of the rows drawn for each tree.
     colsample_bytree : float, default=1.0
         Fraction of the features drawn for each tree.
-    max_bin : int, default=256
-        Maximum number of bins of a feature; bins are those of XGBoost.
-    early_stopping_rounds : int, optional
-        Stop after this many rounds without a better score, and keep the trees up to the best round.
-    validation_fraction : float, default=0.1
-        Fraction of the rows held out for early stopping, unless ``fit`` gets an ``eval_set``. Rows
-        of weight 0 and rows without a known label are left out first.
-    scoring : str or callable, default="loss"
-        Score of the rows held out; greater is better. ``"loss"``, ``"r2"`` (mean over outputs; of
-        two classes or of labels, that of their probabilities) and
-        ``"label_ranking_average_precision"`` ignore unknown labels; also any other name of a
-        scikit-learn scorer, or a scorer ``(estimator, X, y) -> float``. With weights, a
-        scorer or its metric gets those of the rows if it has a parameter ``sample_weight``.
-    warm_start : bool, default=False
-        A further ``fit`` adds trees until there are `n_estimators`, the same trees as a single fit
-        would grow. With early stopping it keeps only those that improve on the trees of before.
-    verbose : bool or int, default=False
-        Show progress: a bar of tqdm with the training loss and the validation score, or without
-        it lines in the log every `verbose` rounds.
-    n_jobs : int, optional
-        Threads, by default the cores this process may use, or one for a small table. Trees do not
-        depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Seed; with an int each fit is the same.
 
     Attributes
     ----------
     feature_importances_ : ndarray of float64, shape (n_features,)
         Share of each column in the gain of all splits.
-    n_estimators_ : int
-        Number of trees kept.
-    train_losses_ : ndarray of float64, shape (n_rounds,)
-        Mean loss of the known labels after each round. With early stopping the rounds after the
-        best one are listed too, though their trees are not kept.
-    validation_scores_ : ndarray of float64, shape (n_rounds,), or None
-        Score of the rows held out after each round, as in `train_losses_`. All are scores on the
-        rows that the last ``fit`` held out, also of trees that were there before (`warm_start`).
-        None without rows held out.
-    n_features_in_ : int
-        Number of columns of `X`.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns of `X`, where all are strings.
 
     Examples
     --------
