@@ -88,6 +88,20 @@ def test_importance_by_rows_needs_their_task(library):
         model.importance("a", output="numpy")
 
 
+def test_importance_by_rows_reads_their_tasks_from_the_column(library):
+    table = FRAME.assign(shop=SHOP)
+    model = mtboost.fit(table, Y, task="shop", backend=library.name, **FAST)
+    by_task = {task: FRAME[task == SHOP] for task in model.tasks}
+    assert model.importance(X=table) == model.importance(X=by_task)
+    assert list(model.importance(X=table[SHOP == "b"])) == ["b"]
+
+
+def test_importance_by_rows_with_several_labels_is_that_of_each_label(library):
+    labels = pd.DataFrame({"sales": Y, "returns": Y - FRAME["age"]})
+    model = mtboost.fit(FRAME, labels, backend=library.name, **FAST)
+    assert model.importance(X=FRAME) == model.importance(X=dict.fromkeys(model.tasks, FRAME))
+
+
 def test_curves_are_the_history_round_by_round(library):
     model = fitted(library)
     found = model.curves()

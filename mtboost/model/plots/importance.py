@@ -26,8 +26,9 @@ from mtboost.model.plots.drawing import (
     rows_height,
     task_rows,
 )
-from mtboost.model.plots.rows import fitted, some_rows, tables_by_task
+from mtboost.model.plots.rows import fitted, some_rows
 from mtboost.model.prediction.contributions import ExplainedTasks
+from mtboost.model.prediction.new_rows import tables_by_task
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -87,27 +87,6 @@ def check_scale_of_labels(model: FittedTasks, what: str) -> None:
         )
 
 
-def tables_by_task(model: FittedTasks, X: Any, task: Any) -> dict[TaskName, Table]:
-    """Split rows without labels by their tasks, which the model knows."""
-    if is_mapping(X):
-        tables = {
-            name: as_table(native, argument=f"X[{name!r}]", used=model._used_columns)
-            for name, native in X.items()
-        }
-    else:
-        table, labels = model._split(X, task)
-        codes = model._codes_of_labels(table, labels)
-        if codes is not None:
-            return {
-                model.tasks[code]: table.take(np.flatnonzero((codes == code).any(axis=1)))
-                for code in np.unique(codes)
-            }
-        tasks = model._tasks_of_rows(table, labels)
-        tables = {name: table.take(tasks.rows(name)) for name in tasks}
-    check_known(model, tables, "Leave them out.")
-    return tables
-
-
 def labelled_rows(
     model: FittedTasks, X: Any, y: Any, task: Any, weight: Any, base_margin: Any
 ) -> dict[TaskName, LabelledRows]:

@@ -21,6 +21,7 @@ from mtboost.base.user_warnings import warning_once
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.prediction.intervals import TasksWithIntervals
+from mtboost.model.prediction.new_rows import tables_by_task
 from mtboost.model.prediction.predictions import OUTPUTS, UnknownTask
 from mtboost.trees.backend import Margins
 
@@ -63,7 +64,9 @@ class ExplainedTasks(TasksWithIntervals):
             LightGBM has ``"gain"``, ``"total_gain"`` and ``"weight"``. By default
             ``"contribution"`` if `X` is given, else ``"gain"``, the mean over splits.
         X : table of shape (n_rows, n_features), or mapping of task name to table, optional
-            Rows of the task, with its columns; without `task` a mapping with rows of each.
+            Rows of the task, with its columns. Without `task` a mapping with rows of each, or one
+            table, if it has the column of the tasks or a row has several labels, as in
+            :meth:`predict`.
         output : {"dict", "pandas", "polars"}, default="dict"
             ``"pandas"`` and ``"polars"`` give a DataFrame with a row for each feature, most
             important first, and a column for each task (in polars a first column ``feature``).
@@ -99,9 +102,11 @@ class ExplainedTasks(TasksWithIntervals):
         if task is not None:
             tables = None if X is None else {task: X}
         elif X is not None and not is_mapping(X):
-            raise DataError(
-                "X is one table: pass the task of its rows, or a mapping {task: table}."
-            )
+            if self.task_column is None and self.label_names is None and len(self.tasks) > 1:
+                raise DataError(
+                    "X is one table: pass the task of its rows, or a mapping {task: table}."
+                )
+            tables = tables_by_task(self, X, None)
         found = {
             name: self._importance(name, importance_type, None if tables is None else tables[name])
             for name in (tables or (self.tasks if task is None else (task,)))
@@ -126,7 +131,8 @@ class ExplainedTasks(TasksWithIntervals):
         if X is None:
             found = self._library.importance(self.booster(task), importance_type)
         else:
-            parts = np.abs(self._task_contributions(as_table(X), task)[..., :-1])
+            table = X if isinstance(X, Table) else as_table(X)
+            parts = np.abs(self._task_contributions(table, task)[..., :-1])
             means = parts.reshape(-1, columns.n).mean(axis=0).tolist()
             found = {name: value for name, value in zip(names, means, strict=True) if value != 0}
         own = dict(zip(names, columns.names or (), strict=False))

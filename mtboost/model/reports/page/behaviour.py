@@ -9,10 +9,10 @@ from mtboost.base.stacked_tables import concat
 from mtboost.base.task_tables import is_mapping
 from mtboost.model.plots.dependence import plot_dependence
 from mtboost.model.plots.importance import contributions_by_task, draw_contributions
-from mtboost.model.plots.rows import tables_by_task
 from mtboost.model.plots.shrinkage import plot_shrinkage
 from mtboost.model.plots.similarity import plot_task_similarity
 from mtboost.model.prediction.contributions import ExplainedTasks
+from mtboost.model.prediction.new_rows import tables_by_task
 from mtboost.model.prediction.predictions import FittedTasks
 from mtboost.model.reports.page.elements import Child, element, figure
 from mtboost.model.reports.page.rows import UnseenRows
