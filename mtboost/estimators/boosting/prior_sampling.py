@@ -39,12 +39,6 @@ from mtboost.trees.feature_weights import (
 class BasePriorSampling(BaseBoosting):
     """Shared part of classifier and regressor; parameters: `PriorSamplingRegressor`."""
 
-    prior: FeaturePrior | None
-    max_features: MaxFeatures
-    floor: float
-    dynamic: bool
-    importance_type: ImportanceType
-
     prior_: npt.NDArray[np.float64]
 
     _saved: ClassVar[dict[str, Any]] = BaseBoosting._saved | {"prior_": np.ndarray}

@@ -37,14 +37,6 @@ _OF_RESIDUALS = {"variance": "variance", "pca": "singular"}
 class BaseProjectedBoosting(BaseBoosting):
     """Shared part of classifier and regressor; parameters: `ProjectedBoostingRegressor`."""
 
-    strategy: Strategy
-    projection: BoostingProjection
-    n_components: NComponents
-    shared: bool
-    max_leaf_nodes: int | None
-    max_features: MaxFeatures
-    colsample_bytree: float
-
     @renamed(where_in_a_method)
     def __init__(
         self,

@@ -52,11 +52,6 @@ _ROUNDING = 1e-12
 class _ProjectedForest(BaseForest):
     """Common part of classifier and regressor; see :class:`ProjectedForestClassifier`."""
 
-    splitter: Literal["random", "best"]
-    projection: Projection
-    n_components: NComponents
-    shared: bool
-
     @renamed(where_in_a_method)
     def __init__(
         self,
