@@ -22,7 +22,6 @@ from mtboost.errors import DataError, UnsupportedError
 from mtboost.model.inputs.arguments import Arguments
 from mtboost.model.model import MultiTaskModel
 from mtboost.model.parts.boosters import Boosters
-from mtboost.model.parts.common_stage import CommonStage
 from mtboost.model.parts.task_report import TaskReport
 from mtboost.model.sharing.effort import Effort
 from mtboost.model.stages.common_trees import CommonTrees
@@ -107,7 +106,8 @@ def average_models(models: Iterable[MultiTaskModel]) -> MultiTaskModel:
     first, stages = models[0], [model._stage for model in models]
     library, columns = stages[0].backend, first.common_columns
     starts = [stage.document.start_margins() for stage in stages]
-    common = _mean(list(map(_of_unknown_task, stages)), starts, columns)
+    # The common trees that an unknown task follows.
+    common = _mean([stage.continued_by(None, None) for stage in stages], starts, columns)
     specific = {}
     for task in first.tasks:
         documents = [
@@ -141,12 +141,6 @@ def average_models(models: Iterable[MultiTaskModel]) -> MultiTaskModel:
         specific_params=dict(first.specific_params),
         classes=first.classes,
     )
-
-
-def _of_unknown_task(stage: CommonStage) -> Document:
-    """Return the common trees that an unknown task follows."""
-    document = stage.trees.document_of(None, stage.document)
-    return stage.backend.document(document.first_rounds(stage.most_rounds))
 
 
 def _mean(
