@@ -136,8 +136,9 @@ def _hold_out(
     if validation == "tasks":
         return _whole_tasks(problem, arguments)
     are_outputs = data.queries is not None or data.label_names is not None
-    if shared is not None and not are_outputs and validation in DRAWN:
-        _warn_of_panel(shared, data)
+    may_be_warned = not are_outputs and validation in DRAWN
+    if may_be_warned and shared is not None and may_be_panel(shared, data.tasks.n_tasks):
+        warn_user(_IS_PANEL)
     by_class = validation == "stratified" or not arguments.is_auto or events is not None
     strata = classes if events is None else events
     if arguments.is_auto and isinstance(fraction, str) and fraction == "auto":
@@ -160,11 +161,6 @@ def _hold_out(
     if valid is None and arguments.is_auto:
         raise _no_validation_rows(fraction, data, by_time=validation == "last")
     return None if valid is None else Folds(((train, valid),))
-
-
-def _warn_of_panel(shared: npt.NDArray[np.int64], data: Dataset) -> None:
-    if may_be_panel(shared, data.tasks.n_tasks):
-        warn_user(_IS_PANEL)
 
 
 def _by_splitter(

@@ -193,7 +193,7 @@ def plot_history_grid(
     known = _with_curves(own)
     shown = _largest_first(own, chosen_tasks(tasks, known, _sizes(own), max_tasks))
     reports = [own.reports[task] for task in shown]
-    is_relative = all(_is_positive(report) for report in reports)
+    is_relative = all(_curves(report).min() > 0.0 for report in reports)
     axes = new_panels(figure, len(shown), sharex=True, sharey=is_relative)
     for panel, task, report in zip(axes, shown, reports, strict=True):
         _draw_curves(panel, report, _start(report) if is_relative else 1.0)
@@ -342,10 +342,6 @@ def _curves(report: TaskReport) -> Float64Array:
 def _start(report: TaskReport) -> float:
     """Return the first known value."""
     return float(_curves(report)[0])
-
-
-def _is_positive(report: TaskReport) -> bool:
-    return bool(_curves(report).min() > 0.0)
 
 
 def _first(report: TaskReport) -> int:
