@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,14 @@ from mtboost.trees.losses import (
     is_multiclass,
     is_quantile,
 )
+from mtboost.trees.parameter_names import (
+    AS_CATEGORIES,
+    OF_CATEGORIES,
+    ROWS_OF_A_LEAF,
+    argument_of,
+    of_a_leaf,
+    same_parameter,
+)
 from mtboost.trees.refreshed_leaves import LeafRule
 from mtboost.trees.signs import read_signs
 
@@ -43,6 +51,13 @@ def read_number(params: Params, name: str, default: float) -> float:
         return check_number(name, float(given) if isinstance(given, str) else given)
     except ValueError:
         refuse(name, given, "a finite number")
+
+
+def _refuse_argument(name: str, given: str, argument: str) -> NoReturn:
+    """Raise ParameterError for a parameter in `given` that is an argument of fit()."""
+    if argument == "X":
+        raise ParameterError(f"{given} has {name!r}.{AS_CATEGORIES}")
+    raise ParameterError(f"Pass {argument}= to fit(), not {name!r} in {given}.")
 
 
 class LibraryParameters(abc.ABC):
@@ -115,16 +130,30 @@ class LibraryParameters(abc.ABC):
         for name, value in params.items():
             main = main_names.get(name, name)
             if main not in known:
-                hint = did_you_mean(name, {*known, *main_names, *others})
-                raise TypeError(f"{argument} has an unknown name {name!r}.{hint}")
+                self._refuse_name(name, argument, {*known, *main_names, *others}, elsewhere)
             if main in elsewhere:
-                raise ParameterError(
-                    f"Pass {elsewhere[main]}= to fit(), not {name!r} in {argument}."
-                )
+                _refuse_argument(name, argument, elsewhere[main])
             if main in checked:
                 raise ParameterError(f"{argument} has {main!r} under two names.")
             checked[main] = _without_numpy(value)
         return self._in_own_form(checked, argument)
+
+    def _refuse_name(
+        self, name: object, argument: str, known: Collection[str], elsewhere: Mapping[str, str]
+    ) -> NoReturn:
+        """Raise for a name that the library does not know, with the one that is meant."""
+        text = str(name)
+        if elsewhere and (own := argument_of(text)):
+            _refuse_argument(text, argument, own)
+        if text in OF_CATEGORIES:
+            _refuse_argument(text, argument, "X")
+        if text in ROWS_OF_A_LEAF:
+            hint = of_a_leaf("min_child_weight")
+        elif same := same_parameter(text, known):
+            hint = f" Did you mean {same!r}?"
+        else:
+            hint = did_you_mean(text, known)
+        raise TypeError(f"{argument} has an unknown name {name!r}.{hint}")
 
     @abc.abstractmethod
     def _in_own_form(self, params: dict[str, Any], argument: str) -> dict[str, Any]:

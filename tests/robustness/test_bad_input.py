@@ -272,6 +272,10 @@ WRONG_TYPES = {
         {"specific_params": {"lamda": 3}},
         "specific_params has an unknown name 'lamda'. Did you mean 'lambda",
     ),
+    "parameter of another library": (
+        {"params": {"rsm": 0.5}},
+        "params has an unknown name 'rsm'. Did you mean '(colsample_bytree|feature_fraction)'",
+    ),
     "metric without direction": (
         {"eval_metric": lambda y, p: 0.0},
         "pass the name of a metric, or mtboost.metrics.Metric",
@@ -286,6 +290,11 @@ def test_fit_refuses_wrong_types(library, changes, message):
         fit(library, **changes)
 
 
+def test_params_of_xgboost_with_rows_of_a_leaf_say_what_limits_them():
+    with pytest.raises(TypeError, match="'min_child_samples'. .*pass min_child_weight"):
+        mtboost.fit(X, Y, task=TASK, params={"min_child_samples": 5})
+
+
 REFUSED_WITH_XGBOOST = {
     "objective in params": ({"objective": "x"}, "Pass objective= to fit"),
     "threads in params": ({"n_jobs": 2}, "Pass n_threads= to fit.*'n_jobs' in params"),
@@ -294,6 +303,10 @@ REFUSED_WITH_XGBOOST = {
     "seed in params, seed": ({"seed": 1}, "Pass seed= to fit"),
     "two names": ({"eta": 0.1, "learning_rate": 0.2}, "'learning_rate' under two names"),
     "metric in params": ({"eval_metric": "mae"}, "Pass eval_metric= to fit"),
+    "metric of LightGBM": ({"metric": "mae"}, "Pass eval_metric= to fit.*'metric' in params"),
+    "rounds": ({"n_estimators": 9}, "Pass num_boost_round= to fit.*'n_estimators' in params"),
+    "early stopping": ({"early_stopping_rounds": 9}, "Pass early_stopping_rounds= to fit"),
+    "categories": ({"cat_features": [0]}, "params has .*columns of categories in X"),
     "interactions": ({"interaction_constraints": "[[0,"}, "interaction_constraints"),
 }
 REFUSED_WITH_LIGHTGBM = {
@@ -303,7 +316,7 @@ REFUSED_WITH_LIGHTGBM = {
     "metric": ({"metric": "auc"}, "Pass eval_metric= to fit"),
     "rounds": ({"n_estimators": 9}, "Pass num_boost_round= to fit.*'n_estimators' in params"),
     "early stopping": ({"early_stopping_rounds": 9}, "Pass early_stopping_rounds= to fit"),
-    "categories": ({"categorical_feature": [0]}, "Pass X= to fit"),
+    "categories": ({"categorical_feature": [0]}, "params has .*columns of categories in X"),
     "two names": ({"eta": 0.1, "shrinkage_rate": 0.1}, "'learning_rate' under two names"),
     "monotone by name": ({"monotone_constraints": {"p": 1}}, "by position only"),
     "interactions, text": ({"interaction_constraints": "[[0,"}, "interaction_constraints that are"),

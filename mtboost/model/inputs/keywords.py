@@ -11,42 +11,24 @@ from typing import Any
 from mtboost.base.checks import did_you_mean, shown
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.model.inputs.libraries import get_backend
+from mtboost.trees.parameter_names import (
+    AS_CATEGORIES,
+    OF_ARGUMENTS,
+    OF_CATEGORIES,
+    OF_PARAMETERS,
+    ROWS_OF_A_LEAF,
+    SAME_IN_ESTIMATORS,
+    of_a_leaf,
+)
 
-#: Names of functions, and those of estimators for the same.
-_SAME = {
-    "num_boost_round": "n_estimators",
-    "n_threads": "n_jobs",
-    "seed": "random_state",
-    "weight": "sample_weight",
-    "init_model": "xgb_model",
+_OTHER_NAME = {
+    **SAME_IN_ESTIMATORS,
+    **{other: name for name, other in SAME_IN_ESTIMATORS.items()},
 }
-_OTHER_NAME = {**_SAME, **{other: name for name, other in _SAME.items()}}
-#: Names of the libraries for the same parameter of an estimator (docs/usage.md).
-_OF_LIBRARIES = {
-    "learning_rate": ("eta", "shrinkage_rate"),
-    "max_depth": ("depth",),
-    "max_leaves": ("num_leaves", "num_leaf", "max_leaf_nodes", "max_leaf"),
-    "min_child_weight": ("min_sum_hessian_in_leaf", "min_sum_hessian", "min_hessian"),
-    "gamma": ("min_gain_to_split", "min_split_gain", "min_split_loss"),
-    "reg_lambda": ("lambda", "lambda_l2", "l2_leaf_reg", "l2_regularization"),
-    "reg_alpha": ("lambda_l1",),
-    "subsample": ("bagging_fraction", "sub_row", "bagging"),
-    "colsample_bytree": ("feature_fraction", "sub_feature", "rsm"),
-    "colsample_bynode": ("feature_fraction_bynode", "sub_feature_bynode"),
-    "max_bin": ("border_count", "max_bins"),
-    "monotone_constraints": ("monotone_constraint", "monotonic_cst"),
-    "interaction_constraints": ("interaction_cst",),
-    "num_boost_round": ("iterations", "num_iterations", "num_trees", "num_rounds", "max_iter"),
-    "n_threads": ("thread_count", "num_threads", "nthread"),
-    "seed": ("random_seed",),
-    "verbose": ("verbose_eval",),
-    "base_margin": ("init_score",),
-    "early_stopping_rounds": ("od_wait", "early_stopping_round", "n_iter_no_change"),
-}
+_OF_LIBRARIES = {**OF_PARAMETERS, **OF_ARGUMENTS}
 _NAME_OF = {theirs: own for own, names in _OF_LIBRARIES.items() for theirs in names}
 #: Errors that are made of a text alone.
 _OF_ONE_TEXT = (DataError, ParameterError, ParameterTypeError)
-_CATEGORIES = " Make them columns of categories in X."
 _QUERIES = " Pass qid=, the query of each row, not their sizes."
 _RANKER = " MultiTaskRanker ranks the rows of each query: pass qid= to its fit."
 #: Keywords of predictions in the libraries and elsewhere, and what a model has in their place.
@@ -65,9 +47,6 @@ _OF_PREDICTIONS = {
     ),
 }
 _OF_INTERVALS = ("coverage", "confidence", "confidence_level", "level")
-_OF_CATEGORIES = ("cat_features", "cat_feature", "categorical_features", "categorical_feature")
-#: Numbers of rows in a leaf, by the names of LightGBM and scikit-learn.
-_ROWS_OF_A_LEAF = ("min_data_in_leaf", "min_data", "min_child_samples", "min_samples_leaf")
 
 
 def where_it_belongs(name: str, given: Mapping[str, Any], known: Collection[str]) -> str:
@@ -85,15 +64,15 @@ def where_it_belongs(name: str, given: Mapping[str, Any], known: Collection[str]
     for own in _own_names(name):
         if own in known:
             return f" Pass {own}=."
-    if name in _OF_CATEGORIES:
-        return _CATEGORIES
+    if name in OF_CATEGORIES:
+        return AS_CATEGORIES
     if name == "group" and "qid" in known:
         return _QUERIES
     library = get_backend(given.get("backend", "xgboost"))
     names, main_names = library.names_of_parameters()
     main = main_names.get(name, name)
     if main not in names:
-        if name in _ROWS_OF_A_LEAF:
+        if name in ROWS_OF_A_LEAF:
             return _of_a_leaf(given[name], known)
         theirs = _NAME_OF.get(name)
         if theirs in names or theirs in main_names:
@@ -102,7 +81,7 @@ def where_it_belongs(name: str, given: Mapping[str, Any], known: Collection[str]
         return near if near == did_you_mean(name, known) else f"{near[:-1]} in params?"
     argument = library.arguments.get(main, "")
     if argument == "X":
-        return _CATEGORIES
+        return AS_CATEGORIES
     for own in (argument, _OTHER_NAME.get(argument)):
         if own in known:
             return f" Pass {own}=."
@@ -116,13 +95,10 @@ def _own_names(name: str) -> tuple[str | None, ...]:
 
 
 def _of_a_leaf(value: Any, known: Collection[str]) -> str:
-    """Return what XGBoost has in place of a minimum number of rows in a leaf."""
+    """Return :func:`of_a_leaf` for a keyword."""
     name = "min_child_weight"
     remedy = f"{name}=" if name in known else f"params={{{name!r}: {shown(value)}}}"
-    return (
-        " XGBoost limits the sum of hessians in a leaf, for squared error the number of its rows: "
-        f"pass {remedy}."
-    )
+    return of_a_leaf(remedy)
 
 
 def where_in_an_estimator(
@@ -136,7 +112,7 @@ def where_in_an_estimator(
             return f" Pass {own}= to the constructor, or to set_params."
     if name in ("group", "qid"):
         return _QUERIES if "qid" in known else _RANKER
-    return _CATEGORIES if name in _OF_CATEGORIES else did_you_mean(name, known)
+    return AS_CATEGORIES if name in OF_CATEGORIES else did_you_mean(name, known)
 
 
 def where_in_a_method(name: str, given: Mapping[str, Any], known: Collection[str]) -> str:
@@ -156,7 +132,7 @@ def where_in_a_change(name: str, given: Mapping[str, Any], known: Collection[str
     if "num_boost_round" in (name, *_own_names(name)):
         return f" Pass {'rounds' if 'rounds' in known else 'specific_rounds'}=."
     hint = where_in_a_method(name, given, known)
-    is_of_library = name in _OF_LIBRARIES or name in _NAME_OF or name in _ROWS_OF_A_LEAF
+    is_of_library = name in _OF_LIBRARIES or name in _NAME_OF or name in ROWS_OF_A_LEAF
     return hint or (" It is a parameter of the library: pass it in params." * is_of_library)
 
 
@@ -167,7 +143,7 @@ def names_of_estimators() -> Iterator[None]:
         yield
     except (DataError, ParameterError) as error:
         text = str(error).removeprefix("params: ")  # of the constructor, too
-        for name, own in _SAME.items():
+        for name, own in SAME_IN_ESTIMATORS.items():
             text = re.sub(rf"^{name}\b(?=\[| is | has | must )", own, text)
             text = re.sub(rf"\b{name}=", f"{own}=", text)
         text = re.sub(r"\bnum_boost_round\b", "n_estimators", text)
