@@ -248,19 +248,6 @@ class LibraryParameters(abc.ABC):
                 f"logarithm of the mean label, would be infinite: give it rows with other labels."
             )
 
-    def ranking_options(self, params: Params) -> dict[str, Any]:
-        """Return the options of the default metric of a ranking objective."""
-        own = self.loss_options(params)
-        return {
-            "n_ranked": own.get("lambdarank_num_pair_per_sample", 32),
-            "exp_gain": own.get("ndcg_exp_gain", True),
-        }
-
-    def survival_options(self, params: Params) -> dict[str, Any]:
-        """Return the options of the default metric of an objective of times with bounds."""
-        own = self.loss_options(params)
-        return {name: own[name] for name in own if name.startswith("aft_loss_")}
-
     @abc.abstractmethod
     def loss_options(self, params: Params) -> dict[str, Any]:
         """Those of the parameters that belong to a loss."""
@@ -270,14 +257,16 @@ class LibraryParameters(abc.ABC):
         """The core's loss of an objective."""
 
     def default_metric(self, params: Params) -> Metric:
+        own = self.loss_options(params)
         return default_metric(
             params["objective"],
             tweedie_variance_power=read_number(params, "tweedie_variance_power", 1.5),
             huber_slope=read_number(params, *self.huber_slope),
             fair_c=read_number(params, "fair_c", 1.0),
             quantile_alpha=self.levels(params),
-            **self.ranking_options(params),
-            **self.survival_options(params),
+            n_ranked=own.get("lambdarank_num_pair_per_sample", 32),
+            exp_gain=own.get("ndcg_exp_gain", True),
+            **{name: own[name] for name in own if name.startswith("aft_loss_")},
         )
 
     def inverse_link(self, params: Params, margins: npt.NDArray[Any]) -> npt.NDArray[np.floating]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -95,9 +95,12 @@ class TaskWatch(abc.ABC):
         #: Called after every recorded round.
         self.on_round: OnRound | None = None
         self._tasks: TaskSet | None = None
-        #: Metric of the tasks with validation rows after each round; the last one of all tasks.
+        #: The metric after the last round, in the order of the training tasks; NaN: undefined.
+        self.last_values: npt.NDArray[np.float64] = np.empty(0)
+        #: Of the validation rows after the last round; the next one may write over them.
+        self.last_predictions: npt.NDArray[np.floating]
+        #: Metric of the tasks with validation rows after each round.
         self._values: npt.NDArray[np.float64] = np.empty((0, 0))
-        self._last: npt.NDArray[np.float64] = np.empty(0)
         self._n_recorded = 0
         self._queries: npt.NDArray[np.int64] | None = None  # of the validation rows
         self._valid, self._valid_task = valid, task
@@ -135,16 +138,6 @@ class TaskWatch(abc.ABC):
         for code, curve in zip(self._watched, self._values[: self._n_recorded].T, strict=True):
             curves[self._tasks.names[code]] = curve
         return curves
-
-    @property
-    def last_values(self) -> npt.NDArray[np.float64]:
-        """The metric after the last round, in the order of the training tasks; NaN: undefined."""
-        return self._last
-
-    @property
-    def last_predictions(self) -> npt.NDArray[np.floating]:
-        """Of the validation rows after the last round; the next one may write over them."""
-        return self._predictions
 
     @property
     def left_after(self) -> dict[TaskName, int]:
@@ -225,7 +218,8 @@ class TaskWatch(abc.ABC):
     def _end_round(self, growth: TaskGrowth | None, round_label: int) -> bool:
         """Let tasks quit after a round that is recorded; True if no task is left."""
         assert self._tasks is not None
-        for task in self._leave():
+        for task in self._best.end().tolist():
+            self._left_after[task] = self._n_rounds
             if growth is not None:
                 growth.quit(task)
             elif self._task_objective is not None:
@@ -254,9 +248,9 @@ class TaskWatch(abc.ABC):
             grown[: self._n_recorded] = self._values
             self._values = grown
         self._values[self._n_recorded] = value[self._watched]
-        self._last = value
+        self.last_values = value
         self._n_recorded += 1
-        self._predictions = prediction
+        self.last_predictions = prediction
         self._n_rounds = n_rounds
         if self.on_round is not None and n_rounds > 0:
             self.on_round(n_rounds, dict(zip(self._tasks.names, value.tolist(), strict=True)))
@@ -273,12 +267,6 @@ class TaskWatch(abc.ABC):
         n_tasks = self._tasks.n_tasks
         rows = label, prediction, self._codes, n_tasks, weight, self._queries
         return evaluate_by_task(self.metric, *rows)
-
-    def _leave(self) -> Iterator[int]:
-        """Codes of the tasks that quit now."""
-        for code in self._best.end().tolist():
-            self._left_after[code] = self._n_rounds
-            yield code
 
     def _progress(self, round_label: int) -> str:
         """One line: the metric of each task, and who is active."""
