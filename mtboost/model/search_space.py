@@ -149,7 +149,9 @@ class SearchSpace:
         """Return the defaults of fit() for all settings whose default is in the range."""
         if callable(self.ranges):
             return {}
-        known, given, found = _defaults(self.library), self.given(), {}
+        library, given, found = self.library, self.given(), {}
+        known = {**library.searched_parameters, **library.leaf_parameters, **library.default_size}
+        known["learning_rate"] = LEARNING_RATE
         for name, own in self.ranges.items():
             part, main = self.place(name)
             value: object = known.get(main)
@@ -225,12 +227,6 @@ def make_space(library: Backend, given: Space | None, fixed: Mapping[str, Any]) 
         raise ParameterError("space is empty: there is nothing to search.")
     space.arguments(dict.fromkeys(name for name, _ in by_place.values()))
     return space
-
-
-def _defaults(library: Backend) -> dict[str, Any]:
-    """Return what fit() does in two stages if nothing is said, by main names of parameters."""
-    own = {**library.searched_parameters, **library.leaf_parameters, **library.default_size}
-    return {**own, "learning_rate": LEARNING_RATE}
 
 
 def check_fit_arguments(given: Mapping[str, Any], of_tune: Collection[str] = ()) -> None:

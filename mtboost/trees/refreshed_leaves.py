@@ -190,7 +190,10 @@ class Refresh:
         alone = rule.values(gradient, hessian)
         if refit is not None:
             alone = self._optima(refit, tree.leaves, len(tree.old), rows)
-        return _mean(tree.old, self.shrink * tree.hessian, alone, hessian)
+        before = self.shrink * tree.hessian
+        total = before + hessian
+        mixed = ratio(before * tree.old + hessian * alone, total)
+        return np.where(total > 0.0, mixed, tree.old)
 
     def _of_tasks(
         self,
@@ -266,15 +269,6 @@ class _Tree:
             np.bincount(places, gradient, n_places).astype(np.float64, copy=False),
             np.bincount(places, hessian, n_places).astype(np.float64, copy=False),
         )
-
-
-def _mean(
-    first: Float64Array, weight: Float64Array, second: Float64Array, other_weight: Float64Array
-) -> Float64Array:
-    """Weighted mean of two values; the first where nothing has weight."""
-    total = weight + other_weight
-    mixed = ratio(weight * first + other_weight * second, total)
-    return np.where(total > 0.0, mixed, first)
 
 
 def start_of_first_trees(

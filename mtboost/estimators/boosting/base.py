@@ -209,7 +209,9 @@ class BaseBoosting(TableEstimator):
         n_rounds = int(self.n_estimators)
         if goes_on:
             self._check_goes_on(loss)
-            n_rounds -= self._n_trees_before()
+            n_trees = self.models_[0].n_trees
+            check_adds_trees(self.n_estimators, n_trees)
+            n_rounds -= n_trees
         engine = self._engine(rows, loss, labels, weights, goes_on, n_threads)
         self._check_can_be_saved()
         losses = run_rounds(
@@ -346,11 +348,6 @@ class BaseBoosting(TableEstimator):
 
     def _check_goes_on(self, loss: _core.OutputLoss) -> None:
         """Refuse to go on with trees of another kind."""
-
-    def _n_trees_before(self) -> int:
-        n_trees = self.models_[0].n_trees
-        check_adds_trees(self.n_estimators, n_trees)
-        return n_trees
 
     def _keep(self, engine: Engine, losses: list[float], validation: Validation | None) -> None:
         n_trees = engine.models[0].n_trees

@@ -64,8 +64,13 @@ def effects_of_new_task(
     z = np.column_stack([score[at] for score, at in zip(scores, leaves.T, strict=False)])
     start = described._start(document, data.common, codes, data.base_margin)
     before = (start + (margins - start) / factor)[:, 0].astype(np.float64)
-    effects = _model(trees, data, loss, before).effects_given(z, 1.0 / (1.0 / kappas).sum(axis=0))
-    by_name = _by_name(factor * effects, kappas)
+    variances = 1.0 / kappas
+    found = _model(trees, data, loss, before).effects_given(z, 1.0 / variances.sum(axis=0))
+    effects = factor * found
+    # What the task, then each new group of it, has beyond what is known: of the whole, a level has
+    # the part that its variance has in that of all levels.
+    of_groups = np.cumsum(variances / variances.sum(axis=0), axis=0)[:-1]
+    by_name = np.vstack([effects, of_groups * effects])
     path = [] if known < 0 else trees._path(known)
     return [
         _task_values(values.of_task(shared, *path), score, added)
@@ -78,16 +83,6 @@ def _model(trees: CommonTrees, data: Dataset, loss: Loss, margins: Float64Array)
     weight = None if data.weight is None else np.asarray(data.weight, np.float32)
     groups, margin_type = row_groups(loss, labels, None), trees.backend.margin_type
     return WorkingModel(loss, margin_type, labels, weight, groups, margins, margins)
-
-
-def _by_name(effects: Float64Array, kappas: Float64Array) -> Float64Array:
-    """Return what the task, then each new group of it, has beyond what is known.
-
-    Of the whole, a level has the part that its variance has in that of all levels.
-    """
-    parts = (1.0 / kappas) / (1.0 / kappas).sum(axis=0)
-    of_groups = np.cumsum(parts, axis=0)[:-1]
-    return np.vstack([effects, of_groups * effects])
 
 
 def _task_values(around: Float64Array, score: Float64Array, effects: Sequence[float]) -> TaskValues:

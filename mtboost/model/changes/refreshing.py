@@ -145,7 +145,9 @@ class RefreshedTasks(FittedTasks):
         >>> bool(np.all(kept.predict(X, task=shop) == model.predict(X, task=shop)))
         True
         """
-        shrink = _check_shrink(shrink)
+        if not is_number(shrink) or not float(shrink) >= 0.0:
+            raise ParameterError(f"shrink must be a number >= 0 or infinity, found {shrink!r}.")
+        shrink = float(shrink)
         check_takes_new_rows(self.objective, "refresh()")
         rows = rows_by_task(self, X, y, task, weight, base_margin)
         check_known(self, rows, "update() trains new tasks too, and add_task() one.")
@@ -180,12 +182,6 @@ class RefreshedTasks(FittedTasks):
                 "all rows, with calibrate=True."
             )
         return {"conformity_scores": {}, "calibration": None}
-
-
-def _check_shrink(shrink: object) -> float:
-    if not is_number(shrink) or not float(shrink) >= 0.0:
-        raise ParameterError(f"shrink must be a number >= 0 or infinity, found {shrink!r}.")
-    return float(shrink)
 
 
 def _check_constraints(model: FittedTasks) -> None:

@@ -171,23 +171,18 @@ class TaskTrees:
             with np.errstate(over="ignore"):  # infinite, as in XGBoost
                 margins[:] = start.reshape(margins.shape)
             return margins
-        for group in groups if self._stage.losses else groups[:1]:
-            own = self._start_of(group.code)
-            if own is None:
+        if self._stage.losses:
+            for group in groups:
+                margins[order[group.begin : group.end]] = self._own_start(group.code)
+        elif groups:
+            common = self._common(groups[0].code)
+            if common is None:
                 return None
-            rows = order[group.begin : group.end] if self._stage.losses else slice(None)
-            margins[rows] = own
+            margins[:] = common.start
         return margins
 
-    def _start_of(self, code: int) -> Float32Array | None:
-        """Margins of a task before the first tree, shape (n_outputs,)."""
-        if self._stage.losses:
-            return self._own_start(code)
-        common = self._common(code)
-        return None if common is None else common.start
-
     def _own_start(self, code: int) -> Float32Array:
-        """The same where each task has its loss."""
+        """Margins of a task before the first tree, shape (n_outputs,), where each has its loss."""
         if code not in self._own_starts:
             loss = self._stage.losses[self._stage.tasks[code]]
             self._own_starts[code] = self._stage.document.own_start(loss)

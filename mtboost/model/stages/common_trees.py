@@ -557,7 +557,9 @@ class NodesByTask:
 
     def one_after_another(self) -> Callable[[int], Nodes]:
         """Return :meth:`of` for ascending codes; it collects the leaf values of many at a time."""
-        n_at_once = self._tasks_at_once()
+        n_values = sum(len(own.leaf) for own in self._trees.pooled.values)
+        n_bytes = _BYTES_OF_A_VALUE * max(1, n_values)
+        n_at_once = max(1, _BYTES_OF_VALUES * len(self._trees.tasks) // n_bytes)
         values: ValuesByTask | None = None
 
         def of(code: int) -> Nodes:
@@ -568,12 +570,6 @@ class NodesByTask:
             return self.of(code, values)
 
         return of
-
-    def _tasks_at_once(self) -> int:
-        """Number of tasks whose leaf values are collected together."""
-        n_values = sum(len(own.leaf) for own in self._trees.pooled.values)
-        n_bytes = _BYTES_OF_A_VALUE * max(1, n_values)
-        return max(1, _BYTES_OF_VALUES * len(self._trees.tasks) // n_bytes)
 
     def is_slower_than_look_ups(self, n_rows: int, n_groups: int) -> bool:
         """Whether looking up leaf values row by row is faster than making the trees of tasks."""

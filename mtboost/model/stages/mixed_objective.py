@@ -13,7 +13,7 @@ The task's own margin is unit · common margin, and starts at the task's best co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -264,10 +264,12 @@ def gradient_function(
     factors = _of_rows(
         [(loss.unit / loss.dispersion, loss.unit**2 / loss.dispersion) for loss in own], data.tasks
     ).astype(np.float32)
-    groups = [
-        (rows, backend.loss(loss.objective, loss.options))
-        for rows, loss in _rows_by_objective(own, data.tasks.codes)
-    ]
+    groups: list[tuple[npt.NDArray[np.int64] | slice, Loss]] = []
+    for name, loss in {loss.objective: loss for loss in own}.items():
+        members = np.array([each.objective == name for each in own])
+        # Of one objective a slice, which copies nothing.
+        rows = slice(None) if members.all() else np.flatnonzero(members[data.tasks.codes])
+        groups.append((rows, backend.loss(name, loss.options)))
 
     def gradients(
         margins: Margins, _: Any
@@ -350,16 +352,6 @@ def _evaluate(
         )
         values[members] = found[members]
     return values
-
-
-def _rows_by_objective(
-    losses: list[TaskLoss], codes: npt.NDArray[np.integer[Any]]
-) -> Iterator[tuple[npt.NDArray[np.int64] | slice, TaskLoss]]:
-    """Rows of the tasks of each objective; of one objective a slice, which copies nothing."""
-    by_name = {loss.objective: loss for loss in losses}
-    for name, loss in by_name.items():
-        members = np.array([each.objective == name for each in losses])
-        yield slice(None) if members.all() else np.flatnonzero(members[codes]), loss
 
 
 def units_of_rows(losses: Mapping[TaskName, TaskLoss], tasks: TaskSet) -> Float64Array:

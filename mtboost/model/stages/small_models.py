@@ -98,7 +98,10 @@ def fit_small_models(
     own = settings.backend.own_parameters(
         {**settings.params, **settings.specific_params}, data.common, table
     )
-    trainer = _trainer(settings, own, data, margins, tasks[places[0]])
+    first_task = tasks[places[0]]
+    first = data.tasks.rows(first_task)
+    first_rows = Rows(data.task_table(first_task), data.labels()[first], margin=margins[first])
+    trainer = backend.small_trainer(own, first_rows, settings.options, settings.n_threads)
     if trainer is None:
         return {}
     stopping = Stopping(
@@ -170,18 +173,6 @@ def _train(
             strict=True,
         )
     ]
-
-
-def _trainer(
-    settings: Settings,
-    params: Mapping[str, Any],
-    data: Dataset,
-    margins: Margins,
-    task: TaskName,
-) -> SmallTrainer | None:
-    rows = data.tasks.rows(task)
-    first = Rows(data.task_table(task), data.labels()[rows], margin=margins[rows])
-    return settings.backend.small_trainer(params, first, settings.options, settings.n_threads)
 
 
 def own_start(
