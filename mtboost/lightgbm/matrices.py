@@ -75,6 +75,10 @@ def dataset(
         names = names and (*names, *names_of_added(names, added))
         if added.ndim == 1 and not table.categorical_features:
             options["categorical_feature"] = [table.n_features]
+    own = None if names is None else [own_name(name) for name in names]
+    if own is not None and own != list(names or ()) and hasattr(data, "columns"):
+        # LightGBM finds categories by name, with underscores in sets that have a reference.
+        data = data.set_axis(own, axis="columns")
     if init_score is not None and init_score.ndim == 2 and init_score.shape[1] == 1:
         init_score = init_score[:, 0]
     return lightgbm.Dataset(
@@ -84,7 +88,7 @@ def dataset(
         group=None if rows.queries is None else np.diff(begins_of(rows.queries).astype(np.int32)),
         init_score=init_score,
         reference=ref,
-        feature_name="auto" if names is None else list(names),
+        feature_name="auto" if own is None else own,
         params=params,
         **options,
     )

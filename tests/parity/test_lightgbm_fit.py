@@ -221,6 +221,22 @@ def test_pandas_categories_are_known_by_their_labels(labels, ordered):
     )
 
 
+WITH_SPACES = {
+    "pandas": lambda frame: frame.rename(columns={"kind": "kind of home"}),
+    "polars": lambda frame: pl.from_pandas(frame).rename({"kind": "kind of home"}),
+    "levels": lambda frame: frame.set_axis(pd.MultiIndex.from_product([["x"], frame]), axis=1),
+}
+
+
+@pytest.mark.parametrize("rename", WITH_SPACES.values(), ids=WITH_SPACES)
+@pytest.mark.parametrize("strategy", ["two-stage", "auto"])
+def test_names_of_categories_may_have_spaces(rename, strategy):
+    options = {"strategy": strategy, "effort": "fast"}
+    spaced = rename(FRAME)
+    found = fit(spaced, **options).predict(spaced, task=TASK)
+    np.testing.assert_array_equal(found, fit(FRAME, **options).predict(FRAME, task=TASK))
+
+
 def test_a_category_that_is_constant_in_a_task_is_no_obstacle_to_its_booster():
     kind = np.where(TASK == "b", "low", KIND)
     tables = {
