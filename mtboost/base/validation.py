@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -36,6 +37,15 @@ def parts_of_eval_set(eval_set: Sequence[Any]) -> tuple[Any, ...]:
     return (*eval_set, None, None, None, None)[:6]
 
 
+@contextmanager
+def saying_of_eval_set() -> Iterator[None]:
+    """Say of errors of rows that they are validation rows."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"eval_set: {error}") from None
+
+
 def validation_data(data: Dataset, eval_set: Sequence[Any], feature_names: Any) -> Dataset:
     """Validation rows as the user gave them, columns as in training."""
     X, y, own_task, weight, base_margin, qid = parts_of_eval_set(eval_set)
@@ -56,7 +66,7 @@ def validation_data(data: Dataset, eval_set: Sequence[Any], feature_names: Any) 
         raise DataError("eval_set lacks the tasks of its rows: pass (X, y, task).")
     if is_mapping(X) and feature_names is not None:
         feature_names = {name: names for name, names in feature_names.items() if name in X}
-    try:
+    with saying_of_eval_set():
         valid = Dataset(
             X,
             y,
@@ -74,8 +84,6 @@ def validation_data(data: Dataset, eval_set: Sequence[Any], feature_names: Any) 
             data.tasks.code(unknown[0])  # raises
         valid = valid.of_tasks(data.tasks.names)
         valid.align(data)
-    except DataError as error:
-        raise DataError(f"eval_set: {error}") from None
     if unknown:
         warn_user(
             f"eval_set has rows of {listed(unknown, 'task')}, without training rows: they follow "

@@ -10,8 +10,7 @@ the model are collected.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +25,7 @@ from mtboost.base.task_weights import TaskWeight, balanced_factors, weights_with
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.times import check_times, split_time
 from mtboost.base.user_warnings import warn_user
-from mtboost.base.validation import parts_of_eval_set
+from mtboost.base.validation import parts_of_eval_set, saying_of_eval_set
 from mtboost.dask.chunks import (
     Chunk,
     Summary,
@@ -161,7 +160,7 @@ def fit(
     valid_chunks, found_valid, n_before_valid = None, None, None
     if delayed_valid is not None:
         valid_chunks = client.compute(delayed_valid)
-        with _of_eval_set():
+        with saying_of_eval_set():
             found_valid, n_before_valid = _known_tasks(
                 client, all_workers, valid_chunks, column, found
             )
@@ -182,7 +181,7 @@ def fit(
     with Progress(2 + arguments.is_auto, is_shown=bool(settings.verbose), unit="step") as progress:
         progress.begin("rows to their workers")
         rows = [_distributed(client, workers, chunks, n_before, shared)]
-        with _of_eval_set():
+        with saying_of_eval_set():
             rows.append(_distributed(client, workers, valid_chunks, n_before_valid, shared))
         del chunks, valid_chunks
         if arguments.is_auto:
@@ -374,15 +373,6 @@ def _summary(
         client.map(summarise, chunks, range(len(chunks)), task=column, pure=False)
     )
     return together(parts), rows_before([part.tasks if part else {} for part in parts])
-
-
-@contextmanager
-def _of_eval_set() -> Iterator[None]:
-    """Say of errors of rows that they are validation rows."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"eval_set: {error}") from None
 
 
 def _known_tasks(

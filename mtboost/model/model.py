@@ -16,7 +16,7 @@ from mtboost.base.tables import Table
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
 from mtboost.base.user_warnings import warning_once
-from mtboost.base.validation import parts_of_eval_set
+from mtboost.base.validation import parts_of_eval_set, saying_of_eval_set
 from mtboost.errors import DataError
 from mtboost.metrics.scorers import is_known
 from mtboost.model.changes.joining_and_leaving import JoiningTasks, checked_rows
@@ -294,11 +294,9 @@ class MultiTaskModel(ReportedTasks, JoiningTasks, RefreshedTasks):
     ) -> dict[TaskName, RowsOfTask]:
         """Return the validation rows of tasks that have new rows."""
         X, y, task, weight, base_margin, _ = parts_of_eval_set(eval_set)
-        try:
+        with saying_of_eval_set():
             rows = rows_by_task(self, X, y, task, weight, base_margin)
             check_known(self, rows, "Leave them out of eval_set.")
-        except DataError as error:
-            raise DataError(f"eval_set: {error}") from None
         own = {name: part for name, part in rows.items() if name in known}
         if not own:
             raise DataError(
