@@ -468,9 +468,8 @@ class Dataset:
     def with_rows(self, other: Dataset) -> Dataset:
         """These rows, and after them others of the same tasks and columns."""
         both = object.__new__(Dataset)
-        codes = np.array([self.tasks.code(name) for name in other.tasks])[other.tasks.codes]
-        together = np.concatenate([self.tasks.codes, codes]).astype(np.int32)
-        both.tasks = TaskSet(self.tasks.names, together)
+        codes = np.concatenate([self.tasks.codes, self.tasks.codes_of_rows(other.tasks)])
+        both.tasks = TaskSet(self.tasks.names, codes)
         both.y = np.concatenate([self.labels(), other.labels()])
         both.queries = both.row_numbers = None
         if self.queries is not None and other.queries is not None:

@@ -137,6 +137,10 @@ class TaskSet:
         except (KeyError, TypeError):
             raise DataError(f"task {task!r} is unknown. {self._known(task)}") from None
 
+    def codes_of_rows(self, other: "TaskSet") -> npt.NDArray[np.int32]:
+        """Codes, in this set, of the rows of another; DataError for a task that is not in it."""
+        return np.array([self.code(name) for name in other.names], np.int32)[other.codes]
+
     def rows(self, task: TaskName) -> npt.NDArray[np.int64]:
         """Ascending indices of the rows of one task; read-only."""
         code = self.code(task)

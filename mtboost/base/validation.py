@@ -128,12 +128,8 @@ class Folds:
 
     def valid_codes(self, tasks: TaskSet) -> npt.NDArray[np.int64]:
         """Return the task of each validation row, pair after pair, as a code of these tasks."""
-        return np.concatenate(
-            [
-                np.array([tasks.code(name) for name in valid.tasks], np.int64)[valid.tasks.codes]
-                for _, valid in self.pairs
-            ]
-        )
+        codes = [tasks.codes_of_rows(valid.tasks) for _, valid in self.pairs]
+        return np.concatenate(codes, dtype=np.int64)
 
     def valid_tasks(self) -> TaskSet:
         """Return the tasks of the validation rows, pair after pair, in the order of training."""

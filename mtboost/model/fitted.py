@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.dataset import Dataset
 from mtboost.base.shared_rows import shared_rows
 from mtboost.base.tables import Columns
-from mtboost.base.tasks import TaskName
+from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import openmp_threads
 from mtboost.base.validation import Folds, cross_validation
 from mtboost.errors import DataError
@@ -216,7 +216,7 @@ def add_held_out(
     if arguments.intervals:
         model.conformity_scores = _held_out_scores(rows_for("intervals"))
     if arguments.calibrate:
-        model.calibration = _calibration_of(rows_for("calibrate"), model.tasks)
+        model.calibration = _calibration_of(rows_for("calibrate"), model._task_set)
 
 
 def _held_out(
@@ -263,16 +263,14 @@ def _held_out(
 
 
 def _calibration_of(
-    held_out: Iterable[tuple[MultiTaskModel, Dataset]], tasks: Sequence[TaskName]
+    held_out: Iterable[tuple[MultiTaskModel, Dataset]], tasks: TaskSet
 ) -> Calibration:
     """Return the calibration of tasks by models and rows that they were not trained on."""
-    place = {task: number for number, task in enumerate(tasks)}
     parts = []
     for model, valid in held_out:
-        own = {task: number for number, task in enumerate(model.tasks)}
-        codes = np.array([own[task] for task in valid.tasks], np.int32)[valid.tasks.codes]
+        codes = model._task_set.codes_of_rows(valid.tasks)
         weights = np.ones(valid.n_rows) if valid.weight is None else valid.weight
-        of_tasks = np.array([place[task] for task in valid.tasks], np.int64)[valid.tasks.codes]
+        of_tasks = tasks.codes_of_rows(valid.tasks).astype(np.int64)
         parts.append((margins_of_rows(model, valid, codes), valid.labels(), weights, of_tasks))
     margins, labels, weights = (
         np.concatenate([part[number] for part in parts]).astype(np.float64) for number in range(3)

@@ -158,8 +158,7 @@ class TaskGrowth(abc.ABC):
 
     def know_tasks(self, data: Any, tasks: TaskSet) -> None:
         """Tell the tasks of a matrix to be evaluated; those of others count as not known."""
-        codes = np.array([self.tasks.code(name) for name in tasks.names], np.int32)
-        self._codes[data] = codes[tasks.codes]
+        self._codes[data] = self.tasks.codes_of_rows(tasks)
 
     def _keep_values(self, pooled: npt.NDArray[Any], values: TaskValues) -> None:
         """Keep the leaf values of single tasks in the next tree, whose pooled values are given."""

@@ -205,9 +205,8 @@ class TaskWatch(abc.ABC):
             own.check_trained_with()
             objective = own.objective
         self.metric = self._given_metric
-        codes = [tasks.code(name) for name in valid_tasks.names]
+        self._codes = tasks.codes_of_rows(valid_tasks)
         self._tasks = tasks
-        self._codes = np.array(codes, np.int32)[valid_tasks.codes]
         self._watched = np.unique(self._codes)
         self._values = np.empty((0, len(self._watched)))
         self._n_recorded = 0

@@ -348,7 +348,7 @@ def validation_errors(
     if valid.n_rows == 0:  # a worker of Dask may hold none
         return {}
     names = valid.tasks.names
-    codes = np.array([model._task_set.code(task) for task in names], np.int32)[valid.tasks.codes]
+    codes = model._task_set.codes_of_rows(valid.tasks)
     margins = margins_of_rows(model, valid, codes)
     rows = Rows(
         valid.labels().astype(np.float64),

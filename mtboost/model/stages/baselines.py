@@ -33,7 +33,7 @@ def baseline_scores(
     """
     scores = {}
     if not settings.objectives.losses:
-        codes = np.array([data.tasks.code(name) for name in valid.tasks.names])[valid.tasks.codes]
+        codes = data.tasks.codes_of_rows(valid.tasks)
         for name, margins in (
             ("pooled", _margins(settings, data, valid)),
             ("pooled + task", _margins(settings, data, valid, (data.tasks.codes, codes))),

@@ -362,7 +362,7 @@ class AddedToCommon:
 
     def of(self, tasks: TaskSet) -> AddedColumns:
         """Columns for rows of some of the tasks."""
-        codes = np.array([self.tasks.code(name) for name in tasks])[tasks.codes]
+        codes = self.tasks.codes_of_rows(tasks)
         return codes if self.descriptors is None else self.descriptors.of_rows(codes)
 
 
