@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -199,9 +200,9 @@ def _of_metric(metric: Metric, n_bootstrap: int, seed: int) -> Score:
     if metric.name in _OWN and type(metric) is not Metric:
         return _OWN[metric.name]
     if is_of_queries(metric):
-        return Score(metric.name, metric.greater_is_better, _MeanOfQueries(metric))
+        return Score(metric.name, metric.greater_is_better, partial(_mean_of_queries, metric))
     if is_mean_of_rows(metric) and not is_of_hazards(metric):
-        return Score(metric.name, metric.greater_is_better, _Mean(metric))
+        return Score(metric.name, metric.greater_is_better, partial(_mean, metric))
 
     def function(rows: Rows) -> float:
         codes = np.zeros(len(rows.y), np.int32)
@@ -215,38 +216,25 @@ def _of_metric(metric: Metric, n_bootstrap: int, seed: int) -> Score:
 # ---- scores with a formula -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Mean:
+def _mean(metric: Metric, rows: Rows) -> Estimate:
     """A mean over rows, or the root of one."""
-
-    metric: Metric
-
-    def __call__(self, rows: Rows) -> Estimate:
-        n_rows = len(rows.y)
-        each = np.arange(n_rows, dtype=np.int32)
-        losses = evaluate_by_task(self.metric, rows.y, rows.prediction, each, n_rows)
-        if self.metric.name != "rmse":
-            return weighted_mean(losses, rows.weights)
-        square = weighted_mean(np.square(losses), rows.weights)
-        root = math.sqrt(square.value)
-        return Estimate(root, square.effects / (2.0 * root) if root else square.effects)
+    n_rows = len(rows.y)
+    each = np.arange(n_rows, dtype=np.int32)
+    losses = evaluate_by_task(metric, rows.y, rows.prediction, each, n_rows)
+    if metric.name != "rmse":
+        return weighted_mean(losses, rows.weights)
+    square = weighted_mean(np.square(losses), rows.weights)
+    root = math.sqrt(square.value)
+    return Estimate(root, square.effects / (2.0 * root) if root else square.effects)
 
 
-@dataclass(frozen=True, slots=True)
-class _MeanOfQueries:
-    """A mean over queries."""
-
-    metric: Metric
-
-    def __call__(self, rows: Rows) -> Estimate:
-        if rows.queries is None:
-            raise DataError(f"{self.metric.name} ranks the rows of each query: pass qid.")
-        _, firsts, queries = np.unique(rows.queries, return_index=True, return_inverse=True)
-        codes = queries.reshape(-1)
-        values = evaluate_by_task(
-            self.metric, rows.y, rows.prediction, codes, len(firsts), None, codes
-        )
-        return weighted_mean(values, rows.weights[firsts])
+def _mean_of_queries(metric: Metric, rows: Rows) -> Estimate:
+    if rows.queries is None:
+        raise DataError(f"{metric.name} ranks the rows of each query: pass qid.")
+    _, firsts, queries = np.unique(rows.queries, return_index=True, return_inverse=True)
+    codes = queries.reshape(-1)
+    values = evaluate_by_task(metric, rows.y, rows.prediction, codes, len(firsts), None, codes)
+    return weighted_mean(values, rows.weights[firsts])
 
 
 def weighted_mean(values: Float64Array, weights: Float64Array) -> Estimate:
@@ -267,16 +255,11 @@ def _auc(rows: Rows) -> Estimate:
     if is_positive.all() or not is_positive.any():
         return Estimate.undefined()
     effects = np.empty(len(rows.y))
-    positive, negative = (
-        rows.take(np.flatnonzero(is_positive)),
-        rows.take(np.flatnonzero(~is_positive)),
-    )
+    positive, negative = (rows.take(np.flatnonzero(own)) for own in (is_positive, ~is_positive))
     above = _share_below(positive.prediction, negative)
     below = 1.0 - _share_below(negative.prediction, positive)
-    of_positives, of_negatives = (
-        weighted_mean(above, positive.weights),
-        weighted_mean(below, negative.weights),
-    )
+    of_positives = weighted_mean(above, positive.weights)
+    of_negatives = weighted_mean(below, negative.weights)
     effects[is_positive], effects[~is_positive] = of_positives.effects, of_negatives.effects
     return Estimate(of_positives.value, effects)
 
