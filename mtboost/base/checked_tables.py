@@ -2,7 +2,7 @@
 """Tables of users, checked and wrapped: :func:`as_table`."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from mtboost.base.column_types import (
 )
 from mtboost.base.sparse_tables import checked_sparse
 from mtboost.base.tables import Library, Table, TaskColumn, columns_of, has_names
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterTypeError
 
 _TABLE_CLASSES: dict[tuple[str, str], Library] = {
@@ -30,6 +31,8 @@ _TABLE_CLASSES: dict[tuple[str, str], Library] = {
 }
 #: Texts in a column that may be categories.
 _MOST_LABELS = 1000
+#: Rows below which a column of different texts is no reason to warn.
+_FEW_ROWS = 100
 
 
 def as_table(
@@ -104,6 +107,33 @@ def as_table(
         if name not in exempt and not may_be_empty and not table.categories(name):
             table = table.with_column(name, np.full(table.n_rows, np.nan))
     return table
+
+
+def warn_of_different_texts(X: Any, table: Table, n_rows: int) -> None:
+    """Warn of columns of text that differ in most rows, by which new rows cannot be predicted.
+
+    Parameters
+    ----------
+    X : table, or mapping of task name to table
+        Rows to train on, as the user has them.
+    table : Table
+        The same rows, with categories.
+    n_rows : int
+        Their number; a row with several labels may occur several times in `table`.
+    """
+    first = next(iter(X.values())) if isinstance(X, Mapping) else X
+    if n_rows < _FEW_ROWS or not has_names(first):
+        return
+    types = as_table(first, used=()).column_types
+    for name in table.categorical_features:
+        n_texts = len(table.categories(name))
+        if n_texts > n_rows / 2 and may_be_text(types.get(name)):
+            warn_user(
+                f"X has {n_texts} different texts in the {n_rows} rows of column {name!r}. Each is "
+                "a category, which new rows hardly have. Drop the column if it numbers the rows; "
+                "if it holds numbers, convert them, in pandas by to_numeric(column, "
+                "errors='coerce')."
+            )
 
 
 def without_dates(X: Any, used: Collection[str]) -> Any:

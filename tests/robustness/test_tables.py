@@ -1004,3 +1004,28 @@ def test_base_margins_have_one_column_an_output():
             as_base_margin(margin, 2, n_outputs)
     with pytest.raises(DataError, match="base_margin is inf at row 1, column 0"):
         as_base_margin([[1, 2], [np.inf, 4]], 2, 2)
+
+
+WITH_TEXT = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+
+@pytest.mark.parametrize("make", WITH_TEXT.values(), ids=WITH_TEXT)
+def test_text_that_differs_in_most_rows_is_warned_of_once(make):
+    rng = np.random.default_rng(0)
+    x, texts = rng.normal(size=200), [f"customer {row}" for row in range(200)]
+    X = make({"x": x, "name": texts, "size": ["S", "L"] * 100})
+    options = {"task": np.arange(200) % 2, "strategy": "two-stage", "num_boost_round": 5}
+    with pytest.warns(UserWarning, match="X has 200 different texts in .*'name'") as given:
+        model = mtboost.fit(X, x, **options)
+    assert len(given) == 1
+    model.predict(X, task=options["task"])
+
+
+def test_estimators_warn_of_text_that_differs_in_most_rows_too():
+    x = np.random.default_rng(0).normal(size=200)
+    X = pd.DataFrame({"x": x, "name": [f"{row}" for row in range(200)], "task": [0, 1] * 100})
+    estimator = mtboost.MultiTaskRegressor(task="task", strategy="two-stage", n_estimators=5)
+    with pytest.warns(UserWarning, match="X has 200 different texts in .*'name'") as given:
+        estimator.fit(X, x)
+    assert len(given) == 1
+    estimator.predict(X)

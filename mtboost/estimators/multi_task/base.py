@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from mtboost.base.arrays import as_array
 from mtboost.base.atomic_file import PathName
-from mtboost.base.checked_tables import as_table
+from mtboost.base.checked_tables import as_table, warn_of_different_texts
 from mtboost.base.checks import check_type
 from mtboost.base.class_weights import ClassWeight
 from mtboost.base.given_splits import check_eval_set
@@ -336,6 +336,7 @@ class MultiTaskEstimator(SavedEstimator):
             checked = self._check_table(X, reset=True)
             used = None if self.time is None else set(map(str, X.columns)) - {self.time}
             table = as_table(checked, task_column=self.task, used=used)
+            warn_of_different_texts(checked, table, table.n_rows)
             if sample_weight is not None and as_array(sample_weight).ndim < 2:
                 with reading_numbers("sample_weight"):
                     sample_weight = _check_sample_weight(sample_weight, table.native)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mtboost.base.checked_tables import as_table
+from mtboost.base.checked_tables import as_table, warn_of_different_texts
 from mtboost.base.classes import class_names, class_numbers, with_class_numbers
 from mtboost.base.dataset import Dataset, place_of_task_column
 from mtboost.base.several_labels import by_task
@@ -90,6 +90,7 @@ def read_problem(arguments: Arguments) -> Problem:
         feature_names=arguments.feature_names,
         are_bounds=has_bounds(arguments.objective),
     )
+    warn_of_different_texts(X, data.common, data.n_given_rows)
     check_are_times(arguments.objective, data)
     check_times(times, arguments.validation, data.n_given_rows)
     if times is not None and data.row_numbers is not None:
