@@ -31,6 +31,8 @@ _TABLE_CLASSES: dict[tuple[str, str], Library] = {
 }
 #: Texts in a column that may be categories.
 _MOST_LABELS = 1000
+#: Kinds of objects, as pandas infers them, that are read as numbers.
+_KINDS_OF_NUMBERS = ("decimal", "boolean", "integer", "floating", "mixed-integer-float")
 #: Rows below which a column of different texts is no reason to warn.
 _FEW_ROWS = 100
 
@@ -259,7 +261,8 @@ def _with_known_types(table: Table, exempt: Collection[str]) -> Table:
     """The table with types that the libraries read in place of some that they do not.
 
     These are columns of missing values alone, to which polars and pyarrow give the type null,
-    decimals, floats of half precision and of more than double, and arrow's categories in pandas.
+    decimals, numbers that are objects, floats of half precision and of more than double, and
+    arrow's categories in pandas.
     """
     found = {
         name: kind
@@ -267,7 +270,10 @@ def _with_known_types(table: Table, exempt: Collection[str]) -> Table:
         if name not in exempt and (kind := _kind_to_convert(table, name, dtype)) is not None
     }
     for name, kind in found.items():
-        values: Any = table.number_column(name) if kind == "numbers" else table.column(name)
+        try:
+            values: Any = table.number_column(name) if kind == "numbers" else table.column(name)
+        except OverflowError:  # an integer beyond all floats stays an object, which is refused
+            continue
         if kind == "categories":
             import pandas
 
@@ -279,7 +285,7 @@ def _with_known_types(table: Table, exempt: Collection[str]) -> Table:
 def _kind_to_convert(
     table: Table, name: str, dtype: Any
 ) -> Literal["numbers", "categories"] | None:
-    if _kind_of_objects(table, name, dtype) in ("decimal", "boolean"):
+    if _kind_of_objects(table, name, dtype) in _KINDS_OF_NUMBERS:
         return "numbers"
     return kind_to_convert(dtype)
 

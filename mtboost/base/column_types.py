@@ -99,7 +99,7 @@ def unusable_column(
     """
     if str(dtype) == "category":
         found = f"{dtype.categories.inferred_type} categories"
-        remedy = "XGBoost knows categories of str and of int; convert them to str"
+        remedy = "categories are to be str or int; convert them to str"
     elif (kind or str(dtype)).startswith(_DURATIONS):
         found = f"durations (dtype {dtype})"
         convert = ".dt.total_seconds()"

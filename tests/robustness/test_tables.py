@@ -281,7 +281,7 @@ def is_converted(column):
         return column.dtype in (pl.Categorical, pl.String, pl.Null, pl.Decimal)
     if isinstance(column, pa.Array):
         return column.type in (pa.string(), pa.null(), pa.float16())
-    if str(column.dtype).startswith(("str", "null", "halffloat", "dictionary")):
+    if str(column.dtype).startswith(("str", "null", "halffloat", "dictionary", "object")):
         return True
     if isinstance(column, pd.Series) and column.dtype == "category":
         return str(column.cat.categories.dtype) in ("Int64", "string")
@@ -321,6 +321,19 @@ def test_objects_of_booleans_are_booleans(backend):
     expected = model.predict(numbers)
     assert len(np.unique(expected)) >= 3
     for table in (frame, nullable, frame[:1].assign(flag=True)):
+        np.testing.assert_array_equal(model.predict(table), expected[: len(table)])
+
+
+@pytest.mark.parametrize("values", [[1, None, 3], [0.5, None, pd.NA], [1, 2.5, np.nan]])
+@pytest.mark.parametrize("backend", ["xgboost", "lightgbm"])
+def test_objects_of_numbers_are_numbers(backend, values):
+    """As ``frame.where(frame.notna(), None)`` leaves them."""
+    numbers = pd.DataFrame({"n": pd.Series(values * 20, dtype="Float64"), "x": range(60)})
+    objects = numbers.assign(n=pd.Series(values * 20, dtype=object))
+    quick = {"strategy": "two-stage", "num_boost_round": 5, "backend": backend}
+    model = mtboost.fit(objects, [1.0, 0.5, 0.0] * 20, **quick)
+    expected = mtboost.fit(numbers, [1.0, 0.5, 0.0] * 20, **quick).predict(numbers)
+    for table in (objects, numbers, objects[:1]):
         np.testing.assert_array_equal(model.predict(table), expected[: len(table)])
 
 
@@ -412,7 +425,8 @@ def test_a_number_type_is_accepted_if_and_only_if_xgboost_reads_it(make, dtype):
         (pd.DataFrame({"city": [str(n) for n in range(1001)]}), "1001 different texts in .*'city'"),
         (pd.DataFrame({"o": ["x", 1]}, dtype=object), "a column 'o' of dtype object"),
         (pd.DataFrame({"day": pd.to_datetime(["2024-01-01"])}), "'day' of dates .*time='day'"),
-        (pd.DataFrame({"o": [1, None]}, dtype=object), "a column 'o' of dtype object"),
+        (pd.DataFrame({"o": [10**400, None]}, dtype=object), "a column 'o' of dtype object"),
+        (pd.DataFrame({"o": [1j, None]}, dtype=object), "a column 'o' of dtype object"),
         (pd.DataFrame({"x": pd.Categorical([True])}), "'x' of boolean categories.*convert them"),
         (pd.DataFrame(NUMBERS, columns=["a", "b", "a"]), "2 columns named 'a'"),
         (pd.DataFrame(NUMBERS, columns=["a", 1, "1"]), "2 columns named '1'"),
