@@ -236,3 +236,10 @@ def test_outputs_whose_squares_overflow_are_refused(make):
 def test_several_columns_of_classes_are_refused():
     with pytest.raises(DataError, match="several columns of classes"):
         ProjectedForestClassifier().fit(X, np.column_stack([CLASSES, CLASSES]))
+
+
+@pytest.mark.parametrize("make", [ProjectedForestClassifier, ProjectedForestRegressor])
+def test_unknown_labels_are_refused_with_what_accepts_them(make):
+    unknown = np.where(np.arange(LABELS.size).reshape(LABELS.shape) == 3, np.nan, LABELS)
+    with pytest.raises(DataError, match="y contains NaN.*use ProjectedBoosting"):
+        make(n_estimators=2).fit(X, unknown)

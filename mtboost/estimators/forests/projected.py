@@ -295,10 +295,7 @@ class ProjectedForestClassifier(ClassifierMixin, _ProjectedForest):  # type: ign
 
     def _read_labels(self, y: Any) -> ForestLabels:
         is_sparse = scipy.sparse.issparse(y)
-        if is_sparse:
-            y = checked_sparse(y, "y").tocsr()
-        else:
-            y = checked_labels(self, y, multi_output=True)
+        y = checked_sparse(y, "y").tocsr() if is_sparse else _known_labels(self, y)
         check_classes(y)
         is_label = is_sparse and y.shape[1] == 1
         has_indicators = is_label or type_of_target(y) == "multilabel-indicator"
@@ -416,7 +413,7 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
             check_magnitude(y.data, LARGEST_LABEL)
             labels = {**_sparse_labels(y), "n_labels": y.shape[1]}
         else:
-            y = checked_labels(self, y, multi_output=True, y_numeric=True)
+            y = _known_labels(self, y, y_numeric=True)
             is_vector = np.ndim(y) == 1
             y = as_numbers(y).reshape(len(y), -1)
             check_magnitude(y, LARGEST_LABEL)
@@ -437,6 +434,19 @@ class ProjectedForestRegressor(RegressorMixin, _ProjectedForest):  # type: ignor
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _known_labels(estimator: Any, y: Any, **options: Any) -> Any:
+    """Check labels of one or several outputs; unknown ones are refused with what accepts them."""
+    try:
+        return checked_labels(estimator, y, multi_output=True, **options)
+    except DataError as error:
+        if "contains NaN" not in str(error):  # scikit-learn's words
+            raise
+        raise DataError(
+            f"{error} A leaf stores the mean of all labels of its rows: use ProjectedBoosting*, "
+            "which accepts unknown labels, or leave out the rows."
+        ) from None
 
 
 def _sparse_labels(y: Any) -> dict[str, Any]:
