@@ -221,6 +221,7 @@ class DaskMultiTaskRegressor(_OnDask, MultiTaskRegressor):
 
     _alone = MultiTaskRegressor
 
+    @shares_docstring_of(_OnDask.predict)
     def predict(
         self,
         X: Any,
@@ -235,17 +236,8 @@ class DaskMultiTaskRegressor(_OnDask, MultiTaskRegressor):
 
         Parameters
         ----------
-        X : dask DataFrame or Array, or table of shape (n_rows, n_features)
-            Columns as in ``fit``. A table is predicted at once.
-        task : dask Series or Array of shape (n_rows,), optional
-            Task of each row, if ``fit`` had it.
         base_margin : dask Series or Array of shape (n_rows,), optional
             Margins that each row starts from, if ``fit`` had them.
-        unknown_task : {"error", "common"}, optional
-            What to do with rows of a task that was not trained. By default the parameter of the
-            estimator.
-        output : {"numpy", "pandas", "polars"}, default="numpy"
-            Of a table, as on one machine. Predictions of a collection are a collection.
         sort_levels : bool, default=False
             Not on Dask, where quantiles are not trained.
 
