@@ -28,6 +28,7 @@ from mtboost.model.inputs.arguments import Arguments
 from mtboost.model.inputs.problem import Problem
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Backend, Rows
+from mtboost.trees.shrinkage import estimate_population
 
 #: Standard deviation between tasks of the logarithms of deviations, and of slopes, from which on
 #: each is learned in its unit, or the user is warned: units typically differ by a factor of 1.5 or
@@ -185,7 +186,8 @@ class ModelOfHalves:
         for predictions, least_known in ((as_they_are, 0.0), (self._of_divided, least)):
             slopes, variances = _log_slopes(self._around, predictions, codes, counts)
             is_known = len(slopes) >= max(2.0, least_known)
-            spreads.append(_spread_between(slopes, variances) if is_known else 0.0)
+            variance = estimate_population(slopes, variances).spread if is_known else 0.0
+            spreads.append(math.sqrt(variance))
         return min(spreads)
 
     def is_one_function(self) -> bool:
@@ -247,15 +249,3 @@ def _log_slopes(
         variances = errors / squares / slopes**2  # of log(slope)
     is_known = (counts >= _LEAST_ROWS) & (slopes > 0.0) & (variances < _N_ERRORS**-2)
     return np.log(slopes[is_known]), np.maximum(variances[is_known], _LEAST_VARIANCE)
-
-
-def _spread_between(estimates: Float64Array, variances: Float64Array) -> float:
-    """Return the standard deviation between tasks, without what estimation adds to it.
-
-    DerSimonian and Laird, Meta-analysis in clinical trials, 1986.
-    """
-    weights = 1.0 / variances
-    total = weights.sum()
-    around = estimates - weights @ estimates / total
-    excess = weights @ around**2 - (len(estimates) - 1.0)
-    return math.sqrt(max(0.0, float(excess / (total - (weights**2).sum() / total))))
