@@ -16,6 +16,7 @@ import numpy.typing as npt
 from mtboost.base.checks import check_number, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.given_splits import RowNumbers, as_splits, check_eval_set, check_validation
+from mtboost.base.labels import weights_or_ones
 from mtboost.base.queries import Queries, ascending, begins_of
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
@@ -172,11 +173,7 @@ class Folds:
 
     def row_weights(self) -> npt.NDArray[np.float64]:
         """Return the weight of each validation row as given, pair after pair."""
-        parts = [
-            np.ones(valid.n_rows) if valid.weight is None else valid.weight
-            for _, valid in self.pairs
-        ]
-        return np.asarray(np.concatenate(parts), np.float64)
+        return np.concatenate([weights_or_ones(own.weight, own.n_rows) for _, own in self.pairs])
 
     def valid_rows_by_task(self, tasks: TaskSet) -> npt.NDArray[np.float64]:
         """Return the weight of the validation rows by pair and task, 1 a row on average."""
@@ -205,7 +202,7 @@ class Folds:
         pairs = []
         for train, valid in self.pairs:
             weighted = copy.copy(valid)
-            own = np.ones(valid.n_rows) if valid.weight is None else valid.weight
+            own = weights_or_ones(valid.weight, valid.n_rows)
             is_positive = valid.numbers() > 0
             if tasks is not None:
                 is_own = np.array([task in tasks for task in valid.tasks])

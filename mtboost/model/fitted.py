@@ -12,6 +12,7 @@ import numpy as np
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.dataset import Dataset
+from mtboost.base.labels import weights_or_ones
 from mtboost.base.shared_rows import shared_rows
 from mtboost.base.tables import Columns
 from mtboost.base.tasks import TaskName, TaskSet
@@ -269,7 +270,7 @@ def _calibration_of(
     parts = []
     for model, valid in held_out:
         codes = model._task_set.codes_of_rows(valid.tasks)
-        weights = np.ones(valid.n_rows) if valid.weight is None else valid.weight
+        weights = weights_or_ones(valid.weight, valid.n_rows)
         of_tasks = tasks.codes_of_rows(valid.tasks).astype(np.int64)
         parts.append((margins_of_rows(model, valid, codes), valid.labels(), weights, of_tasks))
     margins, labels, weights = (
