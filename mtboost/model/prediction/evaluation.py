@@ -263,14 +263,7 @@ def _row(
         row["positives"] = int((rows.y[own] > 0).sum())
     for score in scores:
         estimates = {
-            name: score.estimate(
-                Rows(
-                    rows.y[own],
-                    prediction[own],
-                    None if rows.weight is None else rows.weight[own],
-                    None if rows.queries is None else rows.queries[own],
-                )
-            )
+            name: score.estimate(Rows(rows.y, prediction, rows.weight, rows.queries).take(own))
             for name, prediction in found.items()
             if len(own)
         }
