@@ -111,7 +111,12 @@ def _is_one_of(objective: object, names: tuple[str, ...]) -> bool:
 
 def is_classification(objective: object) -> bool:
     """Whether labels are classes."""
-    return is_multiclass(objective) or _is_one_of(objective, _TWO_CLASSES)
+    return is_multiclass(objective) or is_of_two_classes(objective)
+
+
+def is_of_two_classes(objective: object) -> bool:
+    """Whether labels are two classes."""
+    return _is_one_of(objective, _TWO_CLASSES)
 
 
 def is_multiclass(objective: object) -> bool:

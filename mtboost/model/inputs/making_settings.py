@@ -38,6 +38,7 @@ from mtboost.trees.library_parameters import read_number
 from mtboost.trees.losses import (
     is_classification,
     is_multiclass,
+    is_of_two_classes,
 )
 from mtboost.trees.task_descriptors import MOST_DESCRIPTORS
 from mtboost.trees.task_quitting import check_early_stopping_rounds, check_min_delta
@@ -250,7 +251,7 @@ def weight_of_positives(
 
     1 unless the objective is the library's for two classes.
     """
-    if not is_classification(objective) or is_multiclass(objective):
+    if not is_of_two_classes(objective):
         return 1.0
     options = backend.loss_options(params)
     weight = float(options.get("scale_pos_weight", 1.0))

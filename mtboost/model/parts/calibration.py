@@ -20,7 +20,7 @@ import numpy.typing as npt
 from mtboost.base.arrays import Codes, Float64Array
 from mtboost.base.tasks import TaskName
 from mtboost.errors import ParameterError
-from mtboost.trees.losses import is_classification, is_multiclass
+from mtboost.trees.losses import is_of_two_classes
 from mtboost.trees.shrinkage import estimate_population
 
 #: Prior of the pooled slope and intercept: normal about 1 and 0, with these standard deviations.
@@ -64,12 +64,7 @@ def check_can_calibrate(
     objective: str | Mapping[TaskName, str] | Callable[..., Any], base_margin: object
 ) -> None:
     """Raise ParameterError unless the objective has one margin, the log-odds of two classes."""
-    has_log_odds = isinstance(objective, str) and (
-        is_classification(objective)
-        and not is_multiclass(objective)
-        and objective != "binary:hinge"
-    )
-    if not has_log_odds:
+    if not is_of_two_classes(objective) or objective == "binary:hinge":
         raise ParameterError(
             f"calibrate=True is for one objective of two classes, such as 'binary:logistic', and "
             f"objective is {objective!r}: leave it out."

@@ -16,7 +16,7 @@ from mtboost.base.validation import Folds
 from mtboost.model.estimates import OTHER_METRIC
 from mtboost.model.stages.common import CommonModel
 from mtboost.model.stages.specific import SpecificModel
-from mtboost.trees.losses import is_classification, is_multiclass
+from mtboost.trees.losses import is_of_two_classes
 
 # With these the rows prefer the worse of two models in .33 and .27 of the cases, by chance in half
 # of them (benchmarks/validation_rows.py, 20 draws).
@@ -133,8 +133,7 @@ def task_reports(
     labels = data.numbers()
     reports = {}
     for code, name in enumerate(data.tasks):
-        own = objective if isinstance(objective, str) else objective[name]
-        is_binary = is_classification(own) and not is_multiclass(own)
+        is_binary = is_of_two_classes(objective if isinstance(objective, str) else objective[name])
         rows = data.tasks.rows(name)[: 0 if name in without_rows else None]
         reports[name] = TaskReport(
             n_rows=len(rows),

@@ -45,7 +45,7 @@ from mtboost.model.prediction.new_rows import NewRows, one_label_a_row, with_out
 from mtboost.model.prediction.predictions import FittedTasks, UnknownTask
 from mtboost.model.stages.settings import Settings
 from mtboost.trees.backend import Margins
-from mtboost.trees.losses import as_zero_one, has_hazards, is_classification, is_multiclass
+from mtboost.trees.losses import as_zero_one, has_hazards, is_classification, is_of_two_classes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -257,9 +257,8 @@ def _row(
     objective: str, scores: list[Score], rows: _Judged, found: Mapping[str, Any], own: Any
 ) -> dict[str, Any]:
     """Return counts and scores of some rows; `found` has the predictions of each model."""
-    is_binary = is_classification(objective) and not is_multiclass(objective)
     row: dict[str, Any] = {"rows": len(own)}
-    if is_binary:
+    if is_of_two_classes(objective):
         row["positives"] = int((rows.y[own] > 0).sum())
     for score in scores:
         estimates = {
