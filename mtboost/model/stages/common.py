@@ -253,15 +253,18 @@ def _after_linear_effects(
         return *shared.after_linear[kind], None
     objectives, own = settings.objectives, settings.objectives.in_one_unit(data)
     design = LinearDesign.of(settings, own)
-    alone = design.effects(settings, own).margins_in(design.leaves, own)
-    before = data.with_base_margin(objectives.own_margins(alone, data))
-    before.y = own.labels()
-    matrix = _common_matrix(settings, before, None)
-    learned = _learned_after(settings, own.with_base_margin(alone), matrix)
-    linear = design.effects(settings, own, learned)
+    linear, matrix = design.effects(settings, own), None
     margins = linear.margins_in(design.leaves, own)
+    if not design.is_wide:  # with few rows per column trees would learn the noise of the first
+        before = data.with_base_margin(objectives.own_margins(margins, data))
+        before.y = own.labels()
+        matrix = _common_matrix(settings, before, None)
+        learned = _learned_after(settings, own.with_base_margin(margins), matrix)
+        linear = design.effects(settings, own, learned)
+        margins = linear.margins_in(design.leaves, own)
     data = data.with_base_margin(objectives.own_margins(margins, data))
-    settings.backend.set_margin(matrix, objectives.start_margins(data))
+    if matrix is not None:
+        settings.backend.set_margin(matrix, objectives.start_margins(data))
     if valid is not None:
         margins = linear.margins(objectives.in_one_unit(valid))
         valid = valid.with_base_margin(objectives.own_margins(margins, valid))

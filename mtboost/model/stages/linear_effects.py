@@ -6,7 +6,8 @@ gives their values, for all tasks and for each. The boosted trees follow.
 
 Random intercepts are the same without columns. What trees will learn is noise to the mixed model,
 and tasks are then shrunk too much: common.py therefore estimates the effects twice, the second time
-of what a few pooled trees leave.
+of what a few pooled trees leave. Of few rows per column these would learn the labels themselves,
+and leave nothing: the first estimate is then the only one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import one_blas_thread
 from mtboost.model.stages.common_trees import CommonTrees
 from mtboost.model.stages.settings import LinearOption, Settings
+from mtboost.model.stages.wide_slopes import are_wide
 from mtboost.model.stages.working_model import FoundEffects, WorkingModel
 from mtboost.trees.backend import Backend, Margins
 from mtboost.trees.document import Document
@@ -197,6 +199,11 @@ class LinearDesign:
             _scores(own, reached) for own, reached in zip(steps, leaves[counted].T, strict=True)
         ]
         return cls(backend, booster, steps, leaves, scores)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether there are few rows per column."""
+        return are_wide(len(self.leaves), len(self.steps) - 1)
 
     def effects(
         self, settings: Settings, data: Dataset, others: Float64Array | None = None

@@ -105,10 +105,10 @@ class Effects:
     by_level: list[Float64Array]
     variances: Variances
 
-    def totals(self, rows: RowsByTask) -> list[Float64Array]:
+    def totals(self, parents_by_level: Sequence[Int64Array]) -> list[Float64Array]:
         """Return the effects of each group and task, with those around it."""
         around, found = self.shared[None], []
-        for own, parents in zip(self.by_level, rows.parents, strict=True):
+        for own, parents in zip(self.by_level, parents_by_level, strict=True):
             around = around[parents] + own
             found.append(around)
         return found
@@ -267,7 +267,7 @@ def _updated(
     by_level = np.maximum(np.stack(squares) + uncertainty.by_level, least)
     noise = variances.of_noise
     if not fixed_noise:
-        total = effects.totals(rows)[-1]
+        total = effects.totals(rows.parents)[-1]
         errors = sum(batch.squared_errors(total[batch.tasks]) for batch in rows.batches)
         noise = max((errors + uncertainty.of_errors) / rows.n_rows, least)
     return Variances(by_level, variances.of_slopes, noise)

@@ -26,6 +26,12 @@ from mtboost.model.stages.random_slopes import (
     fit_effects,
 )
 from mtboost.model.stages.slope_rows import RowsByTask
+from mtboost.model.stages.wide_slopes import (
+    WideRows,
+    are_wide,
+    fit_wide_effects,
+    wide_effects_given,
+)
 from mtboost.trees.losses import (
     Loss,
     RowGroups,
@@ -93,14 +99,15 @@ class _Design:
         inner = [np.searchsorted(around, nesting.parents[own]) for around, own in pairwise(members)]
         return cls(z, codes, levels[-1][1], members, [outermost, *inner], nesting.n_names)
 
-    def rows(self, response: Float64Array, hessian: Float64Array) -> RowsByTask:
-        """Return the rows in batches of tasks."""
-        return RowsByTask.of_rows(self.z, response, hessian, self.places, self.parents)
+    def rows(self, response: Float64Array, hessian: Float64Array) -> RowsByTask | WideRows:
+        """Return the rows in batches of tasks, or all together if columns are many."""
+        kind = WideRows if are_wide(*self.z.shape) else RowsByTask
+        return kind.of_rows(self.z, response, hessian, self.places, self.parents)
 
-    def totals(self, effects: Effects, rows: RowsByTask) -> Float64Array:
+    def totals(self, effects: Effects) -> Float64Array:
         """Return effects by code, shape (n_names, n_effects); 0 of a name without rows."""
         found = np.zeros((self.n_names, len(effects.shared)))
-        for own, total in zip(self.members, effects.totals(rows), strict=True):
+        for own, total in zip(self.members, effects.totals(self.parents), strict=True):
             found[own] = total
         return found
 
@@ -178,11 +185,9 @@ class WorkingModel:
             if variances is None:
                 variances = self._first_variances(response, hessian, design)
             rows = design.rows(response, hessian / unit)
-            effects = fit_effects(
-                rows, variances, fixed_noise=self._is_noise_known, most_steps=most_steps
-            )
+            effects = _fit(rows, variances, self._is_noise_known, most_steps)
             variances, most_steps = effects.variances, _LATER_STEPS
-            found = self._found(effects, rows, design, hessian, unit)
+            found = self._found(effects, design, hessian, unit)
             margins = found.margins
         assert variances is not None
         if is_classification(self.loss.name):
@@ -211,12 +216,11 @@ class WorkingModel:
     def _found(
         self,
         effects: Effects,
-        rows: RowsByTask,
         design: _Design,
         hessian: Float64Array,
         unit: float,
     ) -> FoundEffects:
-        shared, by_name = effects.shared, design.totals(effects, rows)
+        shared, by_name = effects.shared, design.totals(effects)
         if not self._has_levels:
             by_name[:, 0] = shared[0] = 0.0
         margins = self.start + design.margins(by_name)
@@ -275,7 +279,7 @@ class WorkingModel:
             if left_out is not None:
                 hessian[left_out] = 0.0
             rows = design.rows(response, hessian / unit)
-            found = self._found(effects_given(rows, variances)[0], rows, design, hessian, unit)
+            found = self._found(_given(rows, variances), design, hessian, unit)
             margins = found.margins
         return found
 
@@ -334,6 +338,22 @@ class WorkingModel:
         n_effects = design.z.shape[1] + 1
         begin = first_variances(len(design.members), n_effects, max(spread, 1e-12))
         return replace(begin, of_noise=1.0) if self._is_noise_known else begin
+
+
+def _fit(
+    rows: RowsByTask | WideRows, variances: Variances, fixed_noise: bool, most_steps: int
+) -> Effects:
+    """Return the effects, and the variances from those given."""
+    if isinstance(rows, WideRows):
+        return fit_wide_effects(rows, variances, fixed_noise=fixed_noise, most_steps=most_steps)
+    return fit_effects(rows, variances, fixed_noise=fixed_noise, most_steps=most_steps)
+
+
+def _given(rows: RowsByTask | WideRows, variances: Variances) -> Effects:
+    """Return the effects given the variances."""
+    if isinstance(rows, WideRows):
+        return wide_effects_given(rows, variances)
+    return effects_given(rows, variances)[0]
 
 
 def _folds(places: Int64Array) -> Int64Array:
