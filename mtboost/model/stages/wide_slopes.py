@@ -31,8 +31,9 @@ from mtboost.base.arrays import Float64Array, Int64Array
 from mtboost.model.stages.random_slopes import ITERATIONS, Effects, Variances
 from mtboost.model.stages.slope_rows import inverses_of
 
-#: Rows for each column below which variances of single columns are too uncertain. In generated
-#: tasks equal ones predict better from 4 on, and where few columns have a slope from 2 to 4 on.
+#: Rows for each column up to which variances of single columns are too uncertain. In generated
+#: tasks with 1 to 4, equal ones changed the RMSE by -32 to -3 % where all columns had slopes, and
+#: where one in ten had by -23 to +7 %.
 _ROWS_OF_A_COLUMN = 4
 #: Rows up to which the matrix of all of them is small, and those by which variances are estimated.
 _MOST_ROWS, _ENOUGH_ROWS = 3000, 600
