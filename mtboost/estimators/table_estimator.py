@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 
 from mtboost import _core
 from mtboost.base.archive import require
-from mtboost.base.checked_tables import as_table
+from mtboost.base.checked_tables import as_table, warn_of_other_order
 from mtboost.base.checks import LARGEST_COUNT, listed
 from mtboost.base.dataset import is_column, place_of_task_column, split_task_column
 from mtboost.base.sklearn_input import checked_table, reading_numbers
@@ -60,6 +60,7 @@ class TableEstimator(SavedEstimator):
             )
         if self.task is not None and not is_column(self.task):
             raise _no_nesting(f"task is {self.task!r}")
+        warn_of_other_order(X, task=task)
         native = checked_table(self, X, task_column=self.task, reset=reset)
         if self.task is None:
             return _as_floats(as_table(native)), task

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array, as_array
+from mtboost.base.checked_tables import warn_of_other_order
 from mtboost.base.checks import check_choice, check_number, did_you_mean, listed
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.labels import as_float64_weights, check_sum_of_weights
@@ -73,6 +74,7 @@ class MTTreeEstimator(
 
     def _learn(self, X: Any, y: Any, task: Any, sample_weight: Any) -> _TrainingRows:
         """Check everything, and remember names; what trees need to grow."""
+        warn_of_other_order(X, y=y, sample_weight=sample_weight)
         y = checked_labels(self, mixed_as_objects(y))
         table, tasks = self._read(X, task, reset=True)
         check_consistent_length(table, y)

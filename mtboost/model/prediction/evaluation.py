@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
-from mtboost.base.checked_tables import as_table
+from mtboost.base.checked_tables import as_table, warn_of_other_order
 from mtboost.base.checks import check_count, check_seed, shown
 from mtboost.base.dataset import Dataset
 from mtboost.base.frames import table_of_rows
@@ -186,6 +186,7 @@ class EvaluatedTasks(TasksWithIntervals):
         """
         check_count("n_bootstrap", n_bootstrap, low=2)
         check_seed(seed)
+        warn_of_other_order(X, y=y, weight=weight, qid=qid)
         given = one_label_a_row(self, X, y, task, weight, base_margin)
         X, task, base_margin = given.X, given.task, given.base_margin
         rows = _read_rows(self, given)

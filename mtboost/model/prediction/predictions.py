@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checked_tables import as_table
+from mtboost.base.checked_tables import as_table, warn_of_other_order
 from mtboost.base.checks import check_choice, check_switch, did_you_mean, listed
 from mtboost.base.dataset import (
     as_task_column,
@@ -107,6 +107,7 @@ class FittedTasks(FittedParts):
         row, there is a margin and a code for each: the second axis of both.
         """
         self._check_unknown_task(unknown_task)
+        warn_of_other_order(X, base_margin=base_margin)
         if is_mapping(X):
             unknown = [name for name in X if name not in self.quit_round]
             if unknown and unknown_task == "error":
@@ -359,6 +360,7 @@ class FittedTasks(FittedParts):
     def _split(self, X: Any, task: Any, *, may_lack_rows: bool = False) -> tuple[Table, Any]:
         """Features and task labels of one table of all tasks."""
         options: Any = {"used": self._used_columns, "may_lack_rows": may_lack_rows}
+        warn_of_other_order(X, task=task)
         try:
             own = self.task_column
             if own is not None and (task is None or as_task_column(task) == own):
