@@ -198,7 +198,8 @@ def fit(
         parts = _merged(_trained(workers, prepared, job, plan, arguments), template.tasks.names)
     if searched is not None:
         parts["reports"] |= _with_valid_rows(parts["reports"], searched.n_valid)
-    return model_of({**parts, **problem.to_parts()}, is_auto=searched is not None)
+    parts |= problem.to_parts() | {"has_base_margin": arguments.base_margin is not None}
+    return model_of(parts, is_auto=searched is not None)
 
 
 def _checked_arguments(options: Mapping[str, Any], rows: Mapping[str, Any]) -> Arguments:

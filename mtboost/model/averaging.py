@@ -140,6 +140,7 @@ def average_models(models: Iterable[MultiTaskModel]) -> MultiTaskModel:
         params=dict(first.params),
         specific_params=dict(first.specific_params),
         classes=first.classes,
+        has_base_margin=any(model.has_base_margin for model in models),
     )
 
 

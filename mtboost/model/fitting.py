@@ -274,7 +274,8 @@ def fit(
     weight : array-like of shape (n_rows,), or like `y`, optional
         Row weights >= 0.
     base_margin : like `y`, optional
-        Margin that each row starts from; one column per class for several classes.
+        Margin that each row starts from; one column per class for several classes. Rows that are
+        predicted, evaluated or used for updates later need theirs too (a warning otherwise).
     qid : like `y`, optional
         Query of each row, for objectives that rank the rows of a query (``"rank:ndcg"``,
         ``"rank:pairwise"``; LightGBM: ``"lambdarank"``). The rows of a query belong to one task and

@@ -90,6 +90,9 @@ class MultiTaskModel(ReportedTasks, JoiningTasks, RefreshedTasks):
     unseen_at_random : bool
         Whether its trees were grown with ``unseen_at_random``, as those that :meth:`update` and
         :meth:`add_task` add are.
+    has_base_margin : bool
+        Whether the training rows had a ``base_margin``: other rows need theirs, and a warning says
+        so where they have none. False in early files.
     params : dict of str to object
         The library's parameters that the common model was trained with. Empty in files of the first
         versions of mtboost.

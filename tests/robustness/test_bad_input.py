@@ -925,7 +925,7 @@ def test_odd_input_trains_and_predicts(library, changes):
     rows = changes.get("X", X)
     task = changes.get("task", TASK)
     options = {} if isinstance(rows, dict) else {"task": task}
-    prediction = model.predict(rows, **options)
+    prediction = model.predict(rows, base_margin=changes.get("base_margin"), **options)
     parts = prediction.values() if isinstance(prediction, dict) else [prediction]
     for part in parts:
         assert np.isfinite(part).all()

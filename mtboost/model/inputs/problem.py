@@ -64,6 +64,7 @@ class Problem:
             "task_position": self.place[1],
             "classes": self.classes,
             "label_names": self.data.label_names,
+            "has_base_margin": self.data.base_margin is not None,
         }
 
 

@@ -53,6 +53,7 @@ class FittedParts:
     shrinkage_factor: float | None = None
     has_task_levels: bool | None = None
     unseen_at_random: bool = False
+    has_base_margin: bool = False
     params: dict[str, Any] = field(default_factory=dict)
     specific_params: dict[TaskName, dict[str, Any]] = field(default_factory=dict)
     task_position: TaskPosition | None = None

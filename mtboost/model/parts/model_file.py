@@ -81,7 +81,7 @@ def _metadata(model: Mapping[str, Any], trees: CommonTrees) -> dict[str, Any]:
         **({"common_choice": model["common_choice"]} if model["common_choice"] else {}),
         **({} if factor is None else {"shrinkage_factor": factor}),
         **({} if has_levels is None else {"has_task_levels": has_levels}),
-        **({"unseen_at_random": True} if model["unseen_at_random"] else {}),
+        **{name: True for name in ("unseen_at_random", "has_base_margin") if model[name]},
         **({_SCORES: list(model[_SCORES])} if model[_SCORES] else {}),
         **({"classes": list(model["classes"])} if model["classes"] else {}),
         **_calibration_to_json(model["calibration"]),
@@ -199,6 +199,7 @@ def from_parts(metadata: Mapping[str, Any], members: Mapping[str, bytes]) -> dic
         "shrinkage_factor": metadata.get("shrinkage_factor"),
         "has_task_levels": metadata.get("has_task_levels"),
         "unseen_at_random": metadata.get("unseen_at_random", False),
+        "has_base_margin": metadata.get("has_base_margin", False),
         "params": _params_from_json(metadata.get("params", "{}")),
         "specific_params": {
             entry["name"]: _params_from_json(entry["params"])
@@ -364,6 +365,7 @@ _METADATA = {
     "shrinkage_factor?": float,
     "has_task_levels?": bool,
     "unseen_at_random?": bool,
+    "has_base_margin?": bool,
     f"{_SCORES}?": [_NAME],
     "classes?": [str],
     "label_names?": [(int, str)],

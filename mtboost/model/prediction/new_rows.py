@@ -62,6 +62,7 @@ def rows_by_task(
 ) -> dict[TaskName, RowsOfTask]:
     """Split new rows by their tasks, known or not; :func:`mtboost.fit` has the arguments."""
     warn_of_other_order(X, y=y, weight=weight, base_margin=base_margin)
+    model._warn_without_start(base_margin)
     own = one_label_a_row(model, X, model._encode(y), task, weight, base_margin)
     X, y, weight, base_margin = own.X, own.y, own.weight, own.base_margin
     if is_mapping(X):

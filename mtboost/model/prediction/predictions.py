@@ -24,7 +24,7 @@ from mtboost.base.several_labels import in_order_of_labels, label_codes
 from mtboost.base.tables import Table, has_names
 from mtboost.base.task_tables import check_task_keys, hint_of_one_row, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet, nearest
-from mtboost.base.user_warnings import warning_once
+from mtboost.base.user_warnings import warn_user, warning_once
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.parts.fitted_parts import FittedParts
@@ -108,6 +108,7 @@ class FittedTasks(FittedParts):
         """
         self._check_unknown_task(unknown_task)
         warn_of_other_order(X, base_margin=base_margin)
+        self._warn_without_start(base_margin)
         if is_mapping(X):
             unknown = [name for name in X if name not in self.quit_round]
             if unknown and unknown_task == "error":
@@ -142,6 +143,14 @@ class FittedTasks(FittedParts):
                 f"{listed(self.tasks, 'task')}. Give the new task to add_task() first."
             )
         return self._row_margins(table, codes, base_margin), codes
+
+    def _warn_without_start(self, base_margin: Any) -> None:
+        """Warn of rows without the base margin that those of training had."""
+        if self.has_base_margin and base_margin is None:
+            warn_user(
+                "The model was trained with base_margin, to which its trees add, and these rows "
+                "have none: predictions lack it. Pass base_margin=, zeros where it is 0."
+            )
 
     def _check_unknown_task(self, unknown_task: UnknownTask) -> None:
         check_choice("unknown_task", unknown_task, ("error", "common"))
