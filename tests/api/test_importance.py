@@ -124,6 +124,21 @@ def test_contributions_are_those_of_the_rows_given(library, objective, X):
             assert list(found) == FRAME.columns[expected > 0].tolist()
 
 
+@pytest.mark.parametrize("is_array", [False, True])
+def test_rows_of_other_tasks_do_not_count(is_array):
+    table = FRAME.assign(task=TASKS.astype(float))
+    X = table.to_numpy() if is_array else table
+    model = mtboost.fit(
+        X, VALUES, task=4 if is_array else "task", strategy="two-stage", num_boost_round=15
+    )
+    own = table[TASKS == 1].drop(columns="task")
+    expected = model.importance(1, X=own.to_numpy() if is_array else own)
+    assert model.importance(1, X=X) == expected
+    assert model.importance(X=X)[1] == expected
+    with pytest.raises(DataError, match="X has no row of task 1.* it has tasks 0, 2"):
+        model.importance(1, X=X[TASKS != 1])
+
+
 @pytest.mark.parametrize(("kind", "X"), [("contribution", None), ("gain", NUMBERS)])
 def test_rows_go_with_contributions_only(kind, X):
     model = fit(LIBRARIES["xgboost"], num_boost_round=2)

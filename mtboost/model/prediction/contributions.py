@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.checked_tables import as_table
-from mtboost.base.checks import check_choice, check_type
+from mtboost.base.checks import check_choice, check_type, listed
 from mtboost.base.frames import FrameLibrary, Output, as_frame, unlike
 from mtboost.base.renamed import renamed
-from mtboost.base.tables import Columns, Table
+from mtboost.base.tables import Columns, Table, column_names, columns_of
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, nearest
 from mtboost.base.user_warnings import warning_once
@@ -64,7 +64,8 @@ class ExplainedTasks(TasksWithIntervals):
             LightGBM has ``"gain"``, ``"total_gain"`` and ``"weight"``. By default
             ``"contribution"`` if `X` is given, else ``"gain"``, the mean over splits.
         X : table of shape (n_rows, n_features), or mapping of task name to table, optional
-            Rows of the task, with its columns. Without `task` a mapping with rows of each, or one
+            Rows of the task, with its columns; of a table with the column of the tasks those of
+            other tasks are left out. Without `task` a mapping with rows of each, or one
             table, if it has the column of the tasks or a row has several labels, as in
             :meth:`predict`.
         output : {"dict", "pandas", "polars"}, default="dict"
@@ -100,7 +101,7 @@ class ExplainedTasks(TasksWithIntervals):
         check_choice("output", output, ("dict", "pandas", "polars"))
         tables: Any = X
         if task is not None:
-            tables = None if X is None else {task: X}
+            tables = None if X is None else {task: self._rows_of_task(X, task)}
         elif X is not None and not is_mapping(X):
             if self.task_column is None and self.label_names is None and len(self.tasks) > 1:
                 raise DataError(
@@ -114,6 +115,25 @@ class ExplainedTasks(TasksWithIntervals):
         if output != "dict":
             return self._importance_frame(found, output)
         return found if task is None else found[task]
+
+    def _rows_of_task(self, X: Any, task: TaskName) -> Any:
+        """Return the rows of the task if X has the column of the tasks, else all rows."""
+        self._check_task(task)
+        if self.task_column is None or is_mapping(X):
+            return X
+        own, names = columns_of(self.task_column), column_names(X)
+        has_column = set(map(str, own)) <= set(names)
+        if not names:
+            has_column = np.shape(X)[1:] == (self.task_columns[task].n + len(own),)
+        if not has_column:
+            return X
+        tables = tables_by_task(self, X, None)
+        if task not in tables:
+            raise DataError(
+                f"X has no row of task {task!r}, by column {self.task_column!r}: it has "
+                f"{listed(list(tables), 'task')}."
+            )
+        return tables[task]
 
     def _importance(self, task: TaskName, importance_type: Any, X: Any) -> dict[str, float]:
         if importance_type is None:
