@@ -163,7 +163,7 @@ class LightgbmBackend(Backend):
     def check_values(self, params: Params, table: Table, argument: str, *, is_ours: bool) -> None:
         signs = params.get("monotone_constraints")
         if not isinstance(signs, str):  # of early files
-            check_columns(signs, table, argument, may_be_short=False)
+            check_columns(signs, table, argument)
         _lists(params, table.n_features, 0, argument)
         library.check_values(params, table, argument, is_ours=is_ours)
 

@@ -41,11 +41,8 @@ def read_signs(given: Any, argument: str) -> dict[str, int] | list[int]:
         raise _error(given, argument) from None
 
 
-def check_columns(signs: Any, table: Table, argument: str, *, may_be_short: bool) -> None:
-    """Raise ParameterError if signs, as :func:`read_signs` returns them, are of other columns.
-
-    With `may_be_short` the last columns may lack a sign.
-    """
+def check_columns(signs: Any, table: Table, argument: str) -> None:
+    """Raise ParameterError if signs, as :func:`read_signs` returns them, are of other columns."""
     names = table.feature_names
     if isinstance(signs, Mapping):
         unknown = [name for name in signs if name not in (names or ())]
@@ -64,7 +61,7 @@ def check_columns(signs: Any, table: Table, argument: str, *, may_be_short: bool
             )
         return
     n_signs, n_columns = len(signs or ()), table.n_features
-    if n_signs > n_columns or (0 < n_signs < n_columns and not may_be_short):
+    if n_signs not in (0, n_columns):
         own = f": {listed(names, 'column')}, without that of the task" if names else ""
         raise ParameterError(
             f"{argument}: monotone_constraints must have a value for each of {n_columns} columns, "

@@ -161,7 +161,7 @@ class XgboostBackend(Backend):
             )
         signs = params.get("monotone_constraints")
         if not isinstance(signs, str):  # of early files
-            check_columns(signs, table, argument, may_be_short=True)
+            check_columns(signs, table, argument)
         levels = self.levels(params)
         if library.version() >= (3, 4) and list(levels) != sorted(levels):
             raise ParameterError(

@@ -474,10 +474,13 @@ def test_other_signs_than_1_and_0_are_refused(library, signs, argument):
     assert_refused(library, changes, ParameterError, message)
 
 
-def test_signs_of_other_columns_are_refused(library):
-    too_many = {"params": {"monotone_constraints": [1, 0, 0, 0]}}
-    message = "params: monotone_constraints must have a value for each of 3 columns, found 4"
-    assert_refused(library, too_many, ParameterError, message)
+@pytest.mark.parametrize("argument", ["params", "specific_params"])
+@pytest.mark.parametrize("signs", [[1], (1, 0), [1, 0, 0, 0], "(1,0)"])
+def test_signs_of_other_columns_are_refused(library, signs, argument):
+    changes = {argument: {"monotone_constraints": signs}}
+    n_signs = 2 if isinstance(signs, str) else len(signs)
+    message = f"monotone_constraints must have a value for each of 3 columns, found {n_signs}"
+    assert_refused(library, changes, ParameterError, f"{argument}: {message}")
 
 
 def test_signs_of_names_that_the_common_model_lacks_are_refused():
