@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Monotone constraints as a user gives them: signs of columns, checked before training."""
+"""Monotone and interaction constraints as a user gives them, checked before training."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mtboost.base.checks import did_you_mean, listed, shown
@@ -67,6 +67,36 @@ def check_columns(signs: Any, table: Table, argument: str) -> None:
             f"{argument}: monotone_constraints must have a value for each of {n_columns} columns, "
             f"found {n_signs}{own}."
         )
+
+
+def check_groups_of_names(groups: Any, table: Table, argument: str) -> None:
+    """Raise ParameterError if lists of interactions name columns that the common model lacks.
+
+    A text, which has numbers of columns, is left to XGBoost.
+    """
+    if groups is None or isinstance(groups, str):
+        return
+    lists = groups if isinstance(groups, Iterable) else (groups,)
+    if any(isinstance(group, str) or not isinstance(group, Iterable) for group in lists):
+        raise ParameterError(
+            f"{argument}: interaction_constraints must be a list of lists of columns, found "
+            f"{shown(groups)}."
+        )
+    names = table.feature_names
+    unknown = [name for group in groups for name in group if name not in (names or ())]
+    if not unknown:
+        return
+    by_number = "Numbers of columns are given as a text, such as '[[0, 1], [2]]'."
+    if names is None:
+        raise ParameterError(
+            f"{argument}: interaction_constraints name {listed(unknown, 'column')}, but the "
+            f"columns of X have no names. {by_number}"
+        )
+    hint = did_you_mean(unknown[0], names) if isinstance(unknown[0], str) else f" {by_number}"
+    raise ParameterError(
+        f"{argument}: interaction_constraints name {listed(unknown, 'column')}, which the common "
+        f"model does not have: it has {listed(names, 'column')}.{hint}"
+    )
 
 
 def _sign(value: Any, given: Any, argument: str) -> int:

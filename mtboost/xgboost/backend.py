@@ -40,7 +40,7 @@ from mtboost.trees.feature_weights import (
 from mtboost.trees.library_parameters import Params, read_number
 from mtboost.trees.losses import has_identity_link, is_quantile, make_loss
 from mtboost.trees.refreshed_leaves import LeafRule
-from mtboost.trees.signs import check_columns, read_signs
+from mtboost.trees.signs import check_columns, check_groups_of_names, read_signs
 from mtboost.trees.task_column import AddedColumns
 from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost import assemble, library, matrices
@@ -162,6 +162,7 @@ class XgboostBackend(Backend):
         signs = params.get("monotone_constraints")
         if not isinstance(signs, str):  # of early files
             check_columns(signs, table, argument)
+        check_groups_of_names(params.get("interaction_constraints"), table, argument)
         levels = self.levels(params)
         if library.version() >= (3, 4) and list(levels) != sorted(levels):
             raise ParameterError(

@@ -516,6 +516,24 @@ def test_interactions_of_columns_that_do_not_exist_are_refused(library, column):
 
 
 @pytest.mark.parametrize(
+    ("table", "groups", "message"),
+    [
+        (FRAME, [["p", "qq"]], "name column 'qq', which the common model .* mean 'q'"),
+        (FRAME, [["p"], ["q", 1]], "name column 1, which .* as a text, such as '..0, 1., .2..'"),
+        (X, [["p", "q"]], "name columns 'p', 'q', but the columns of X have no names.* as a text"),
+        (FRAME, ["p", "q"], "must be a list of lists of columns"),
+        (FRAME, [0, 1], "must be a list of lists of columns"),
+        (FRAME, 1, "must be a list of lists of columns, found 1"),
+    ],
+)
+def test_interactions_of_names_that_do_not_exist_are_named(table, groups, message):
+    for argument in ("params", "specific_params"):
+        changes = {"X": table, argument: {"interaction_constraints": groups}}
+        expected = f"{argument}: interaction_constraints {message}"
+        assert_refused(LIBRARIES["xgboost"], changes, ParameterError, expected)
+
+
+@pytest.mark.parametrize(
     ("name", "values", "convert"),
     [
         ("lightgbm", [1, 0, -1], lambda values: np.array(values, int)),
