@@ -95,7 +95,6 @@ _DEFAULT_METRIC = {
     "huber": "huber",
     "fair": "fair",
     "mape": "mape@1",
-    "poisson": "poisson-nloglik",
     "gamma": "gamma-deviance",
     "tweedie": "tweedie-nloglik",
     "quantile": "quantile",
@@ -104,6 +103,34 @@ _DEFAULT_METRIC = {
     "multiclass": "mlogloss",
     "multiclassova": "mlogloss",
     "lambdarank": "ndcg",
+}
+#: Names of metrics here, by those that LightGBM, CatBoost and scikit-learn have for them.
+_HERE = {
+    **dict.fromkeys(("binary", "binary_logloss", "log_loss", "cross_entropy"), "logloss"),
+    **dict.fromkeys(("xentropy", "crossentropy"), "logloss"),
+    "binary_error": "error",
+    **dict.fromkeys(("multi_logloss", "multiclass", "softmax"), "mlogloss"),
+    "multi_error": "merror",
+    **dict.fromkeys(("l1", "regression_l1", "mean_absolute_error"), "mae"),
+    **dict.fromkeys(("l2_root", "root_mean_squared_error"), "rmse"),
+    "mean_absolute_percentage_error": "mape",
+    "roc_auc": "auc",
+    **dict.fromkeys(("pr_auc", "prauc", "auprc"), "aucpr"),
+    **dict.fromkeys(("pinball", "mean_pinball_loss"), "quantile@a"),
+    "poisson": "poisson-nloglik",
+    "gamma_deviance": "gamma-deviance",
+    "tweedie": "tweedie-nloglik@p",
+}
+#: What to choose in place of metrics that are functions of one here.
+_INSTEAD = {
+    "poisson": "Choose 'poisson-nloglik', which orders models as it does.",
+    **dict.fromkeys(
+        ("l2", "mse", "regression", "mean_squared_error"), "Choose 'rmse', its square root."
+    ),
+    **dict.fromkeys(("gini", "normalizedgini"), "Choose 'auc': gini is 2 auc - 1."),
+    **dict.fromkeys(
+        ("gamma", "gamma-nloglik"), "Choose 'gamma-deviance', which orders models as it does."
+    ),
 }
 #: Objectives that have a default metric, those of XGBoost with a colon.
 WITH_METRIC = tuple(_DEFAULT_METRIC)
@@ -137,7 +164,8 @@ def get_metric(metric: str | Metric) -> Metric:
     Raises
     ------
     ParameterError
-        The name is unknown, or the number after ``@`` is out of range.
+        The name is unknown, or the number after ``@`` is out of range. Where LightGBM, CatBoost or
+        scikit-learn have the name, the message says what the metric is called here.
     TypeError
         A bare function: nothing says whether greater is better.
 
@@ -184,9 +212,17 @@ def get_metric(metric: str | Metric) -> Metric:
     known = [*BUILT_IN, "error@t", "tweedie-nloglik@p", "mphe@a", "huber@a", "fair@c", "mape@c"]
     known += ["quantile@a", "ndcg@k", "ndcg@k,linear", "aft-nloglik@d,s"]
     raise ParameterError(
-        f"metric {metric!r} is unknown.{did_you_mean(metric, known)} Choose one of "
-        f"{', '.join(known)}, or pass a Metric."
+        f"metric {metric!r} is unknown.{name_here(metric) or did_you_mean(metric, known)} Choose "
+        f"one of {', '.join(known)}, or pass a Metric."
     )
+
+
+def name_here(metric: str) -> str:
+    """Return a sentence that says which metric another library's is here; empty if unknown."""
+    name = metric.lower()
+    if name in BUILT_IN or name in _HERE:
+        return f" It is {_HERE.get(name, name)!r} here."
+    return f" {_INSTEAD[name]}" if name in _INSTEAD else ""
 
 
 def check_outputs(metric: Metric, *, has_classes: bool, levels: Sequence[float] = ()) -> Metric:

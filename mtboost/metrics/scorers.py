@@ -20,7 +20,7 @@ from mtboost.base.sklearn_input import class_codes
 from mtboost.base.tables import TaskColumn
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.errors import DataError, ParameterError
-from mtboost.metrics.built_in import BUILT_IN, get_metric
+from mtboost.metrics.built_in import BUILT_IN, get_metric, name_here
 from mtboost.metrics.by_task import evaluate_by_task
 from mtboost.metrics.metric import Metric, check_classes, is_of_queries, takes_weights
 
@@ -311,7 +311,8 @@ def metric_or_scorer(metric: Any, *, are_classes: bool) -> Metric:
         known = get_scorer_names()
         if metric in known:
             return Metric(metric, _Scorer(get_scorer(metric), are_classes), True)
-        hint = "" if did_you_mean(metric, BUILT_IN) else did_you_mean(metric, known)
+        is_built_in = name_here(metric) or did_you_mean(metric, BUILT_IN)
+        hint = "" if is_built_in else did_you_mean(metric, known)
         raise ParameterError(f"{error} Scorers of scikit-learn have names, too.{hint}") from None
 
 

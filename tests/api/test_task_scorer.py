@@ -124,6 +124,8 @@ def test_what_is_no_way_to_score_is_refused():
         task_scorer("rmse", task="shop", aggregate="median")
     with pytest.raises(ParameterError, match="metric 'rsme' is unknown. Did you mean 'rmse'"):
         task_scorer("rsme", task="shop")
+    with pytest.raises(ParameterError, match="It is 'logloss' here.* have names, too.$"):
+        task_scorer("log_loss", task="shop")
 
 
 @pytest.mark.parametrize("metric", ["auc", "error", "logloss"])

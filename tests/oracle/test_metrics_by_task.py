@@ -414,6 +414,12 @@ def test_direction_is_known_for_every_name():
     ("name", "message"),
     [
         ("rmsee", "metric 'rmsee' is unknown. Did you mean 'rmse'\\?"),
+        ("binary_logloss", "It is 'logloss' here"),
+        ("MultiClass", "It is 'mlogloss' here"),
+        ("l1", "It is 'mae' here"),
+        ("AUC", "It is 'auc' here"),
+        ("mean_squared_error", "Choose 'rmse', its square root"),
+        ("gini", "Choose 'auc': gini is 2 auc - 1"),
         ("error@half", "'error@half' needs a number"),
         ("tweedie-nloglik", "'tweedie-nloglik' needs a number between 1 and 2"),
         ("tweedie-nloglik@2", "found '2'"),
