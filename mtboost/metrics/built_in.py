@@ -95,6 +95,7 @@ _DEFAULT_METRIC = {
     "huber": "huber",
     "fair": "fair",
     "mape": "mape@1",
+    "poisson": "poisson-nloglik",
     "gamma": "gamma-deviance",
     "tweedie": "tweedie-nloglik",
     "quantile": "quantile",
@@ -117,7 +118,6 @@ _HERE = {
     "roc_auc": "auc",
     **dict.fromkeys(("pr_auc", "prauc", "auprc"), "aucpr"),
     **dict.fromkeys(("pinball", "mean_pinball_loss"), "quantile@a"),
-    "poisson": "poisson-nloglik",
     "gamma_deviance": "gamma-deviance",
     "tweedie": "tweedie-nloglik@p",
 }
