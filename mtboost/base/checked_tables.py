@@ -3,6 +3,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -108,7 +109,7 @@ def as_table(
     for name in table.categorical_features:
         if name not in exempt and not may_be_empty and not table.categories(name):
             table = table.with_column(name, np.full(table.n_rows, np.nan))
-    return table
+    return replace(table, argument=argument)
 
 
 def warn_of_different_texts(X: Any, table: Table, n_rows: int) -> None:

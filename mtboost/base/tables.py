@@ -44,11 +44,14 @@ class Table:
         Where ``native`` comes from.
     feature_names : tuple of str or None
         Names of the columns, as XGBoost would call them; None for arrays without names.
+    argument : str
+        What messages call the table.
     """
 
     native: Any
     library: Library
     feature_names: tuple[str, ...] | None
+    argument: str = "X"
 
     @property
     def n_rows(self) -> int:
@@ -105,7 +108,7 @@ class Table:
                 native = self.native.take(rows)
             case _:
                 native = self.native[rows]
-        return Table(native, self.library, self.feature_names)
+        return Table(native, self.library, self.feature_names, self.argument)
 
     def select(self, columns: Sequence[str | int]) -> "Table":
         """Some columns in the given order; by name, or by position where there are no names."""
@@ -219,7 +222,9 @@ class Table:
 
     def _select(self, positions: list[int]) -> "Table":
         if not positions:
-            raise DataError("No column of X is left: at least one feature is needed.")
+            raise DataError(
+                f"No column of {self.argument} is left: at least one feature is needed."
+            )
         if positions == list(range(self.n_features)):
             return self
         names = self.feature_names and tuple(self.feature_names[p] for p in positions)
@@ -237,7 +242,7 @@ class Table:
                 native = self.native[:, positions[0] : positions[-1] + 1]  # neighbours: a view
             case _:
                 native = self.native[:, positions]
-        return Table(native, self.library, names)
+        return Table(native, self.library, names, self.argument)
 
     def with_categories(self, categories: Mapping[str, list[Any]]) -> "Table":
         """The same values in category columns of exactly these categories."""
@@ -267,7 +272,7 @@ class Table:
                     codes = pyarrow.compute.index_in(values, value_set=dictionary)
                     column = pyarrow.DictionaryArray.from_arrays(codes, dictionary)
                     native = native.set_column(native.column_names.index(name), name, column)
-        return Table(native, self.library, self.feature_names)
+        return Table(native, self.library, self.feature_names, self.argument)
 
     def with_column(self, column: str, values: Any) -> "Table":
         """The same with an array in a column of a data frame; in pandas also categories."""
@@ -284,7 +289,7 @@ class Table:
                 import pyarrow
 
                 native = native.set_column(position, column, pyarrow.array(values))
-        return Table(native, self.library, self.feature_names)
+        return Table(native, self.library, self.feature_names, self.argument)
 
     def with_codes(self) -> "Table":
         """The same with the codes of categories as numbers."""
@@ -303,7 +308,7 @@ class Table:
         for position, own in zip(self.positions(list(labels)), labels.values(), strict=True):
             dtype = pandas.CategoricalDtype(pandas.Index(own, dtype=object))
             native.isetitem(position, native.iloc[:, position].astype(object).astype(dtype))
-        return Table(native, self.library, self.feature_names)
+        return Table(native, self.library, self.feature_names, self.argument)
 
     def positions(self, columns: Sequence[str | int]) -> list[int]:
         """Return the positions of columns; raises DataError for one that is not there."""
@@ -319,8 +324,8 @@ class Table:
                 positions.append(operator.index(column))
             else:
                 raise DataError(
-                    f"X has no column {name!r}.{did_you_mean(name, position_of)} It has "
-                    f"{listed(position_of, 'column')}."
+                    f"{self.argument} has no column {name!r}.{did_you_mean(name, position_of)} It "
+                    f"has {listed(position_of, 'column')}."
                 )
         return positions
 
@@ -336,14 +341,15 @@ class Table:
     def _checked_position(self, column: str | int) -> int:
         if isinstance(column, str):
             raise DataError(
-                f"X has no column {column!r}, for its columns have no names: give feature_names, a "
-                f"DataFrame, or the position of the column. Transformers of scikit-learn keep "
-                f"names after .set_output(transform='pandas')."
+                f"{self.argument} has no column {column!r}, for its columns have no names: "
+                f"give feature_names, a DataFrame, or the position of the column. "
+                f"Transformers of scikit-learn keep names after .set_output(transform='pandas')."
             )
         position = operator.index(column)
         if not 0 <= position < self.n_features:
             raise DataError(
-                f"X has no column {position}: it has {self.n_features}, counted from 0."
+                f"{self.argument} has no column {position}: it has {self.n_features}, counted "
+                "from 0."
             )
         return position
 
@@ -418,18 +424,18 @@ class Columns:
             if missing:
                 hint = did_you_mean(missing[0], table.feature_names)
                 raise DataError(
-                    f"X lacks {listed(missing, 'column')} of the model.{hint} Rename or add what "
-                    f"is missing; NaN is accepted as a value."
+                    f"{table.argument} lacks {listed(missing, 'column')} of the model.{hint} "
+                    f"Rename or add what is missing; NaN is accepted as a value."
                 )
             return self.recode(table.select(self.names))
         if table.n_features != self.n:
             raise DataError(
-                f"X has {table.n_features} columns, but the model was trained on {self.n}. Columns "
-                f"can be matched by name only if the table has names and the model was trained "
-                f"with names."
+                f"{table.argument} has {table.n_features} columns, but the model was trained on "
+                f"{self.n}. Columns can be matched by name only if the table has names "
+                f"and the model was trained with names."
             )
         names = table.feature_names if self.names is None else self.names
-        return self.recode(Table(table.native, table.library, names))
+        return self.recode(Table(table.native, table.library, names, table.argument))
 
     def recode(self, table: Table) -> Table:
         """The same values, the category columns among these with their codes.
@@ -450,8 +456,8 @@ class Columns:
                     table = table.with_column(name, np.full(table.n_rows, np.nan))
                     continue
                 raise DataError(
-                    f"X holds categories in column {name!r}, which held numbers when the model was "
-                    f"trained: give numbers there."
+                    f"{table.argument} holds categories in column {name!r}, which held numbers "
+                    f"when the model was trained: give numbers there."
                 )
             if known is None or found == known:
                 continue
@@ -459,8 +465,9 @@ class Columns:
             kinds = [{type(label).__name__ for label in labels} for labels in (found, known)]
             if unknown and kinds[0].isdisjoint(kinds[1]):
                 raise DataError(
-                    f"Categories in column {name!r} of X are of type {', '.join(kinds[0])}, but "
-                    f"those of training were of type {', '.join(kinds[1])}: convert them."
+                    f"Categories in column {name!r} of {table.argument} are of type "
+                    f"{', '.join(kinds[0])}, but those of training were of type "
+                    f"{', '.join(kinds[1])}: convert them."
                 )
             if unknown:
                 _warn_of_unknown(table, name, unknown)
@@ -483,8 +490,8 @@ def _numbers_as_categories(table: Table, column: str, known: list[Any]) -> Table
     are_numbers = all(isinstance(label, int | float | np.number) for label in known)
     if table.library != "pandas" or (is_present.any() and not are_numbers):
         raise DataError(
-            f"X holds numbers in column {column!r}, which held categories when the model was "
-            f"trained, such as {known[0]!r}: give categories there."
+            f"{table.argument} holds numbers in column {column!r}, which held categories "
+            f"when the model was trained, such as {known[0]!r}: give categories there."
         )
     import pandas
 

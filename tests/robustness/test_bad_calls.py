@@ -241,7 +241,7 @@ def test_a_model_of_numbers_refuses_categories(library):
     for call in (model.predict, model.contributions):
         with pytest.raises(DataError, match="X holds categories in column 'p', which held numbers"):
             call(table, task=TASK)
-    with pytest.raises(DataError, match="X holds categories in column 'p', which held numbers"):
+    with pytest.raises(DataError, match=r"X\[7\] holds categories in column 'p', which held"):
         model.add_task(7, table, Y)
 
 

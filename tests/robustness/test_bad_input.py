@@ -159,7 +159,7 @@ BAD_DATA = {
             "X": FRAME.assign(shop=pd.Categorical(["x", "y"] * 100)),
             "eval_set": (FRAME.assign(shop=pd.Categorical([1, 2] * 100)), Y, TASK),
         },
-        "eval_set: Categories in column 'shop' of X are of type int, .* of type str",
+        r"eval_set: Categories in column 'shop' of X are of type int, .* of type str",
     ),
     "other categories of one task": (
         {
@@ -168,7 +168,7 @@ BAD_DATA = {
             "task": None,
             "eval_set": ({1: FRAME.assign(shop=pd.Categorical([1, 2] * 100))}, {1: Y}),
         },
-        "eval_set: Categories in column 'shop' of X are of type int, .* of type str",
+        r"eval_set: Categories in column 'shop' of X\[1\] are of type int, .* of type str",
     ),
     "a column of one task is missing": (
         {
@@ -177,7 +177,7 @@ BAD_DATA = {
             "task": None,
             "eval_set": ({1: FRAME}, {1: Y}),
         },
-        "eval_set: X lacks column 'shop'",
+        r"eval_set: X\[1\] lacks column 'shop'",
     ),
     "validation without rows": ({"eval_set": (X[:0], Y[:0], TASK[:0])}, "eval_set: X has no rows"),
     "validation label": (
@@ -938,6 +938,26 @@ ODD = {
     "baselines of a task without weight": {"weight": TASK, "baselines": True},
     "specific bins": {"specific_params": {"max_bin": 16}},
 }
+
+
+@pytest.mark.parametrize("as_array", [False, True])
+def test_the_table_of_a_mapping_that_lacks_a_column_is_named(as_array):
+    tables, y = {"a": FRAME, "b": FRAME}, {"a": Y, "b": Y}
+    short = {"a": FRAME, "b": FRAME[["p", "q"]]}
+    if as_array:
+        tables, short = ({k: t.to_numpy() for k, t in own.items()} for own in (tables, short))
+    model = mtboost.fit(tables, y, strategy="two-stage", **SMALL)
+    message = "X['b'] has 2 columns" if as_array else "X['b'] lacks column 'r' of the model"
+    for call in (
+        lambda: model.predict(short),
+        lambda: model.evaluate(short, y),
+        lambda: model.update(short, y),
+        lambda: model.refresh(short, y),
+        lambda: model.contributions(short),
+        lambda: model.importance(X=short),
+    ):
+        with pytest.raises(DataError, match=re.escape(message)):
+            call()
 
 
 @pytest.mark.parametrize("changes", ODD.values(), ids=ODD)

@@ -102,8 +102,9 @@ class ExplainedTasks(TasksWithIntervals):
         tables: Any = X
         if task is not None:
             tables = None if X is None else {task: self._rows_of_task(X, task)}
-        elif X is not None and not is_mapping(X):
-            if self.task_column is None and self.label_names is None and len(self.tasks) > 1:
+        elif X is not None:
+            has_tasks = is_mapping(X) or self.task_column is not None
+            if not has_tasks and self.label_names is None and len(self.tasks) > 1:
                 raise DataError(
                     "X is one table: pass the task of its rows, or a mapping {task: table}."
                 )
