@@ -157,6 +157,19 @@ def test_rows_without_a_known_label_are_left_out():
         )
 
 
+@pytest.mark.parametrize("weigh", [False, True], ids=["unknown", "without weight"])
+def test_labels_that_no_row_knows_are_warned_of(weigh):
+    unknown = LABELS.astype(float)
+    unknown[:, [1, 3]] = np.nan
+    y, weight = (LABELS, ~np.isnan(unknown)) if weigh else (unknown, None)
+    model = ProjectedBoostingClassifier(**FAST)
+    with pytest.warns(UserWarning, match=r"y has no known label .* in columns 1, 3 \(of "):
+        model.fit(X, y, sample_weight=weight)
+    assert (model.predict_proba(X)[:, [1, 3]] == 0.5).all()
+    unknown[0, 1] = unknown[1, 3] = 1.0
+    model.fit(X, unknown)
+
+
 def test_score_leaves_unknown_labels_out():
     weights = np.random.default_rng(0).random(400)
     numbers, labels = with_unknown(OUTPUTS), with_unknown(LABELS)

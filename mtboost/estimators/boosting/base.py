@@ -21,7 +21,7 @@ from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.arrays import FloatArray
 from mtboost.base.checked_tables import as_table, warn_of_other_order
-from mtboost.base.checks import check_count, check_number, check_switch, check_verbose
+from mtboost.base.checks import check_count, check_number, check_switch, check_verbose, listed
 from mtboost.base.labels import as_label_weights, check_sum_of_weights
 from mtboost.base.renamed import renamed
 from mtboost.base.sklearn_input import check_not_mapping, check_not_masked, reading_numbers
@@ -154,7 +154,8 @@ class BaseBoosting(TableEstimator):
             store.
         y : array-like or SciPy sparse matrix of shape (n_rows,) or (n_rows, n_outputs)
             Numbers; for a classifier classes, or labels of 0 and 1. NaN, beside texts also None,
-            is an unknown label: it is ignored, the row's other labels count.
+            is an unknown label: it is ignored, the row's other labels count. A column in which no
+            row has one is predicted as a constant, and a warning names it.
         sample_weight : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
             Weights >= 0 of rows, or of each of their labels; 0 leaves a row or label out. They
             also count in the score of rows that are held out for early stopping.
@@ -195,6 +196,8 @@ class BaseBoosting(TableEstimator):
             self._seed = seed_of(self.random_state)
         held_out = None if eval_set is None else self._read_eval_set(eval_set)
         rows, labels, weights = _that_count(rows, labels, weights)
+        if not goes_on:
+            _warn_of_unknown_outputs(labels, weights)
         if held_out is None and self.early_stopping_rounds is not None:
             kept, others = self._hold_out(labels)
             held_out = _part(rows, labels, weights, others)
@@ -571,12 +574,28 @@ def for_core(labels: Margins) -> Margins:
     return np.ascontiguousarray(labels[:, 0] if labels.shape[1] == 1 else labels)
 
 
-def _that_count(rows: TableRows, labels: Margins, weights: Margins | None) -> _Rows:
-    """Rows with a known label whose weight is not 0."""
-    counts = ~np.isnan(labels)
+def _warn_of_unknown_outputs(labels: Margins, weights: Margins | None) -> None:
+    """Warn of columns of y without a known label, whose margins are 0."""
+    unknown = np.flatnonzero(~_counts(labels, weights).any(axis=0))
+    if len(unknown):
+        warn_user(
+            f"y has no known label of a weight above 0 in {listed(unknown.tolist(), 'column')} "
+            f"(of {labels.shape[1]}, counted from 0): every row is predicted as 0 there, a label "
+            "with probability 0.5. Leave these columns out."
+        )
+
+
+def _counts(labels: Margins, weights: Margins | None) -> npt.NDArray[np.bool_]:
+    """Which labels are known and have a weight above 0."""
+    counts: npt.NDArray[np.bool_] = ~np.isnan(labels)
     if weights is not None:
         counts &= weights.reshape(len(labels), -1) > 0.0
-    kept = counts.any(axis=1)
+    return counts
+
+
+def _that_count(rows: TableRows, labels: Margins, weights: Margins | None) -> _Rows:
+    """Rows with a known label whose weight is not 0."""
+    kept = _counts(labels, weights).any(axis=1)
     if not kept.any():
         raise DataError("y has no known label of a weight above 0: at least one must count.")
     if kept.all():
