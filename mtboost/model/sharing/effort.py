@@ -43,8 +43,6 @@ class Effort:
         Depths of the common model's trees.
     depths_of_many_rows : tuple of int
         The same where there are more rows to train on than `most_rows`.
-    last_depths : tuple of int
-        Depths that are tried with all else as found, with up to `_FEW_ROWS` rows to train on.
     poolings : tuple of float
         κ as multiples of what a task has on average.
     task_splits : tuple of str
@@ -80,7 +78,6 @@ class Effort:
     most_rounds_of_many_rows: int
     depths: tuple[int, ...]
     depths_of_many_rows: tuple[int, ...]
-    last_depths: tuple[int, ...]
     poolings: tuple[float, ...]
     task_splits: tuple[str, ...]
     random_strengths: tuple[float, ...]
@@ -96,8 +93,6 @@ class Effort:
 
     def for_rows(self, n_rows: int, n_tasks: int) -> Effort:
         """The effort for this number of rows to train on: more of them can fill deeper trees."""
-        if n_rows > _FEW_ROWS and self.last_depths:
-            return replace(self, last_depths=()).for_rows(n_rows, n_tasks)
         if n_rows <= self.most_rows:
             return self
         deepest = max(self.depths)
@@ -125,12 +120,10 @@ class Effort:
         n_again = n_poolings + n_depths + 2 if self.repeats else 0
         n_linear, n_strata = 2 * (n_depths + 1) + 2, 1
         n_others = n_strata + n_splits + n_trees + n_again + n_linear + len(self.subsamples) - 1
-        n_others += len(self.last_depths) + len(self.min_rows_per_leaf)
+        n_others += len(self.min_rows_per_leaf)
         return n_depths + n_others + _N_OF_TASKS
 
 
-#: Rows to train on with which a common model takes little time.
-_FEW_ROWS = 5000
 #: Rows of each task in a leaf, on average, from which on deeper trees are tried.
 _ROWS_OF_A_LEAF = 4
 
@@ -151,7 +144,6 @@ _BALANCED = Effort(
     most_rounds_of_many_rows=200,
     depths=(2, 4, 6),
     depths_of_many_rows=(4, 6, 8),
-    last_depths=(),
     poolings=(2.0, 0.5, 0.1),
     task_splits=("descriptors",),
     random_strengths=(1.0,),
@@ -171,7 +163,6 @@ EFFORTS: dict[EffortName, Effort] = {
         most_rows=30_000,
         depths=(4,),
         depths_of_many_rows=(6,),
-        last_depths=(2, 6),
         poolings=(0.5,),
         min_rows_per_leaf=(5, 1),
         rows_held_out_once=2000,

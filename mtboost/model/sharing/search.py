@@ -337,8 +337,6 @@ def search(
         search.vary(
             depth=[each for each in deeper if can_fill(each, train.n_rows, train.tasks.n_tasks)]
         )
-    if depths != [None]:
-        search.vary(depth=effort.last_depths)
     if settings.backend.with_sampling(settings.params, _SUBSAMPLE) != settings.params:
         search.vary(subsample=effort.subsamples)
     search.vary(min_leaf=_min_leaves(search, effort))
