@@ -15,9 +15,9 @@ variance v of a matrix K is multiplied by
 
     u'PKPu / tr(PK)
 
-until it is 1 (Schall, Estimation in generalized linear models with random effects, 1991), which is
-also the rule of MacKay by which random_slopes.py finds ω². It takes much fewer steps than EM where
-most effects are hardly known. Effects are posterior means, Z' of P u multiplied by their variance.
+until it is 1 (schall1991, key in docs/papers.md), which is also the rule of MacKay by which
+random_slopes.py finds ω². It takes much fewer steps than EM where most effects are hardly known.
+Effects are posterior means, Z' of P u multiplied by their variance.
 """
 
 from __future__ import annotations
