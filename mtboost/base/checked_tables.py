@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse
 
-from mtboost.base.checks import refuse
+from mtboost.base.checks import refuse, shown
 from mtboost.base.column_types import (
     is_date,
     is_long_float,
@@ -153,7 +153,7 @@ def warn_of_other_order(X: Any, where: str = "", **columns: Any) -> None:
     if isinstance(X, Mapping):
         for name, table in X.items():
             own = {
-                f"{argument}[{name!r}]": values[name]
+                f"{argument}[{shown(name)}]": values[name]
                 for argument, values in columns.items()
                 if isinstance(values, Mapping) and name in values
             }
