@@ -34,7 +34,7 @@ _TABLE_CLASSES: dict[tuple[str, str], Library] = {
 _MOST_LABELS = 1000
 #: Kinds of objects, as pandas infers them, that are read as numbers.
 _KINDS_OF_NUMBERS = ("decimal", "boolean", "integer", "floating", "mixed-integer-float")
-#: Rows below which a column of different texts is no reason to warn.
+#: Least number of rows for a warning of columns of text that differ in most rows.
 _FEW_ROWS = 100
 
 
@@ -146,7 +146,7 @@ def warn_of_other_order(X: Any, where: str = "", **columns: Any) -> None:
     ----------
     X : table, or mapping of task name to table
     where : str
-        Begin of the message.
+        Beginning of the message.
     **columns : object
         What belongs to the rows, by the name of the argument; where `X` is a mapping, mappings.
     """

@@ -2,7 +2,7 @@
 """The mixed model of random_slopes.py where columns are many for the rows: equal variances.
 
 With few rows for each column nothing is known of the variance of a single slope. EM then stays near
-its begin: the guessed variances of all columns together exceed that of the response many times, and
+its start: the guessed variances of all columns together exceed that of the response many times, and
 effects follow the noise. Here all shared slopes have one variance ω², and all slopes of tasks one
 τ², for each level of groups another. The covariance of all rows is
 
@@ -44,7 +44,7 @@ _LEAST = 1e-8
 
 
 def are_wide(n_rows: int, n_columns: int) -> bool:
-    """Whether rows have so many columns that equal variances are better."""
+    """Whether rows are few for the columns: equal variances then predict better."""
     return n_rows <= min(_MOST_ROWS, _ROWS_OF_A_COLUMN * n_columns)
 
 
