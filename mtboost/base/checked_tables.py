@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse
 
-from mtboost.base.checks import refuse, shown
+from mtboost.base.checks import refuse
 from mtboost.base.column_types import (
     is_date,
     is_long_float,
@@ -137,52 +137,6 @@ def warn_of_different_texts(X: Any, table: Table, n_rows: int) -> None:
                 "if it holds numbers, convert them, in pandas by to_numeric(column, "
                 "errors='coerce')."
             )
-
-
-def warn_of_other_order(X: Any, where: str = "", **columns: Any) -> None:
-    """Warn of values of rows whose index has the entries of that of X in another order (pandas).
-
-    Parameters
-    ----------
-    X : table, or mapping of task name to table
-    where : str
-        Beginning of the message.
-    **columns : object
-        What belongs to the rows, by the name of the argument; where `X` is a mapping, mappings.
-    """
-    if isinstance(X, Mapping):
-        for name, table in X.items():
-            own = {
-                f"{argument}[{shown(name)}]": values[name]
-                for argument, values in columns.items()
-                if isinstance(values, Mapping) and name in values
-            }
-            warn_of_other_order(table, where, **own)
-        return
-    if not _is_of_pandas(X):
-        return
-    for argument, values in columns.items():
-        if _is_of_pandas(values) and _is_permuted(X.index, values.index):
-            order = ".loc[X.index]" if X.index.is_unique else " in the order of X"
-            warn_user(
-                f"{where}{argument} has the index of X in another order, and rows are matched by "
-                f"position, not by their index: pass {argument}{order}, or "
-                f"{argument}.to_numpy() if the positions are right."
-            )
-
-
-def _is_of_pandas(values: Any) -> bool:
-    return type(values).__module__.partition(".")[0] == "pandas" and hasattr(values, "index")
-
-
-def _is_permuted(index: Any, other: Any) -> bool:
-    """Whether two indexes have the same entries, each as often, in another order."""
-    if len(index) != len(other) or index.equals(other):
-        return False
-    from pandas.util import hash_pandas_object  # entries of several types have no order
-
-    first, second = (np.sort(hash_pandas_object(own, index=False)) for own in (index, other))
-    return np.array_equal(first, second)
 
 
 def without_dates(X: Any, used: Collection[str]) -> Any:

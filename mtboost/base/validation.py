@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checked_tables import warn_of_other_order
 from mtboost.base.checks import check_number, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.given_splits import RowNumbers, as_splits, check_eval_set, check_validation
@@ -37,14 +36,6 @@ def parts_of_eval_set(eval_set: Sequence[Any]) -> tuple[Any, ...]:
             "weight, base_margin and qid."
         )
     return (*eval_set, None, None, None, None)[:6]
-
-
-def warn_of_order_in(eval_set: Sequence[Any] | None) -> None:
-    """Warn where rows of an eval_set are in another order than the index of its `X` says."""
-    if eval_set is not None:
-        X, y, task, weight, base_margin, qid = parts_of_eval_set(eval_set)
-        rows = {"y": y, "task": task, "weight": weight, "base_margin": base_margin, "qid": qid}
-        warn_of_other_order(X, "eval_set: ", **rows)
 
 
 @contextmanager

@@ -12,13 +12,14 @@ from sklearn.utils import check_array
 
 from mtboost import _core
 from mtboost.base.archive import require
-from mtboost.base.checked_tables import as_table, warn_of_other_order
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import LARGEST_COUNT, listed
 from mtboost.base.dataset import is_column, place_of_task_column, split_task_column
 from mtboost.base.sklearn_input import checked_table, reading_numbers
 from mtboost.base.tables import Table, has_names
 from mtboost.base.tasks import ONLY_TASK, TaskName, TaskSet
 from mtboost.base.threads import default_n_threads, threads_of_jobs
+from mtboost.base.user_warnings import warn_of_other_order
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.estimators.files import SavedEstimator
 
@@ -44,15 +45,15 @@ class TableEstimator(SavedEstimator):
         "_task_place": int | None,
     }
 
-    def _read(self, X: Any, task: Any, *, reset: bool) -> tuple[TableRows, TaskSet]:
-        table, labels = self._split(X, task, reset=reset)
+    def _read(self, X: Any, task: Any, *, reset: bool, **columns: Any) -> tuple[TableRows, TaskSet]:
+        table, labels = self._split(X, task, reset=reset, **columns)
         tasks = TaskSet.from_labels(labels, table.shape[0])
         if tasks.n_levels > 1:
             raise _no_nesting(f"task has the label {tasks.names[0]!r}")
         return table, tasks
 
-    def _split(self, X: Any, task: Any, *, reset: bool) -> tuple[TableRows, Any]:
-        """Features as floats, and the labels of the tasks."""
+    def _split(self, X: Any, task: Any, *, reset: bool, **columns: Any) -> tuple[TableRows, Any]:
+        """Features as floats, and the labels of the tasks; other `columns` have the order of X."""
         if task is not None and self.task is not None:
             raise ParameterError(
                 f"The task is given twice, as an argument and as column {self.task!r} of X: leave "
@@ -60,7 +61,7 @@ class TableEstimator(SavedEstimator):
             )
         if self.task is not None and not is_column(self.task):
             raise _no_nesting(f"task is {self.task!r}")
-        warn_of_other_order(X, task=task)
+        warn_of_other_order(X, task=task, **columns)
         native = checked_table(self, X, task_column=self.task, reset=reset)
         if self.task is None:
             return _as_floats(as_table(native)), task

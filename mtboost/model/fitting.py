@@ -22,6 +22,7 @@ from mtboost.base.renamed import renamed
 from mtboost.base.task_tables import CommonFeatures
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.threads import openmp_threads, threads_of_library
+from mtboost.base.user_warnings import reading_rows
 from mtboost.base.validation import Folds
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.averaging import fit_ensemble
@@ -60,6 +61,7 @@ from mtboost.trees.task_quitting import OnRound
 
 
 @renamed(where_it_belongs, patience="early_stopping_rounds")
+@reading_rows
 def fit(
     X: Any,
     y: Any,

@@ -15,7 +15,7 @@ from mtboost.base.renamed import renamed
 from mtboost.base.tables import Table
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import warning_once
+from mtboost.base.user_warnings import reading_rows
 from mtboost.base.validation import parts_of_eval_set, saying_of_eval_set
 from mtboost.errors import DataError
 from mtboost.metrics.scorers import is_known
@@ -117,7 +117,7 @@ class MultiTaskModel(ReportedTasks, JoiningTasks, RefreshedTasks):
     # ---- changes ----------------------------------------------------------------------------
 
     @renamed(where_in_a_change)
-    @warning_once
+    @reading_rows
     def update(
         self,
         X: Any,

@@ -21,12 +21,15 @@ METHODS = ["predict", "predict_proba", "predict_margin", "evaluate", "update", "
 
 
 def call(model, method, start):
+    if method == "add_task":
+        model.add_task("c", X, CLASSES, base_margin=start)
+        return
     labels = () if method.startswith("predict") else (CLASSES,)
     getattr(model, method)(X, *labels, task=TASK, base_margin=start)
 
 
 @pytest.mark.parametrize("start", [START, np.zeros(N_ROWS), None], ids=["own", "zeros", "none"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "add_task"])
 def test_a_call_without_base_margin_warns_once(library, method, start, tmp_path):
     options = {"objective": OBJECTIVES[library.name], "backend": library.name, **OPTIONS}
     mtboost.fit(X, CLASSES, base_margin=START, **options).save(tmp_path / "model")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import mtboost
-from mtboost.base.checked_tables import warn_of_other_order
+from mtboost.base.user_warnings import warn_of_other_order
 
 TWO_STAGE = {"strategy": "two-stage", "num_boost_round": 3}
 ESTIMATORS = [
@@ -45,6 +45,22 @@ def test_fit_and_evaluate_warn_of_an_index_in_another_order(argument):
         model.evaluate(X, **given)
     with warning_of(argument):
         model.update(X, **given, rounds=1)
+
+
+@pytest.mark.parametrize("argument", ["y", "weight", "base_margin"])
+def test_add_task_warns_of_an_index_in_another_order(argument):
+    X, y, task = rows()
+    given = {"y": y, "weight": y + 1.0, "base_margin": y * 0.0}
+    model = mtboost.fit(X, task=task, **given, **TWO_STAGE)
+    eval_set = (X, *given.values())
+    model.add_task("c", X, **given, eval_set=eval_set)
+    other = given | {argument: given[argument][::-1]}
+    with warning_of(argument):
+        model.add_task("d", X, **other)
+    with warning_of(f"eval_set: {argument}"):
+        model.add_task("e", X, **given, eval_set=(X, *other.values()))
+    with warning_of(argument):
+        model.replace_task("c", X, **other)
 
 
 @pytest.mark.parametrize("argument", ["task", "base_margin"])

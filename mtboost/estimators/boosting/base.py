@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.arrays import FloatArray
-from mtboost.base.checked_tables import as_table, warn_of_other_order
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_count, check_number, check_switch, check_verbose, listed
 from mtboost.base.labels import as_label_weights, check_sum_of_weights
 from mtboost.base.renamed import renamed
@@ -183,9 +183,8 @@ class BaseBoosting(TableEstimator):
         goes_on = self.warm_start and hasattr(self, "models_")
         if not goes_on:
             self._forget()
-        warn_of_other_order(X, y=y, sample_weight=sample_weight)
         labels = self._read_labels(y, reset=not goes_on)
-        rows, _ = self._split(X, None, reset=not goes_on)
+        rows, _ = self._split(X, None, reset=not goes_on, y=y, sample_weight=sample_weight)
         check_consistent_length(rows, labels)
         loss = self._loss()
         weights = None

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array
-from mtboost.base.checked_tables import warn_of_other_order
 from mtboost.base.checks import (
     check_count,
     check_number,
@@ -122,9 +121,8 @@ class BaseForest(TableEstimator):
         goes_on = self.warm_start and hasattr(self, "forest_")
         if not goes_on:
             self._forget()
-        warn_of_other_order(X, y=y, sample_weight=sample_weight)
         labels = self._read_labels(y)
-        table, tasks = self._read(X, task, reset=not goes_on)
+        table, tasks = self._read(X, task, reset=not goes_on, y=y, sample_weight=sample_weight)
         check_consistent_length(table, y)
         weights = None
         if sample_weight is not None:

@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost import _core
 from mtboost.base.archive import require
 from mtboost.base.arrays import Float64Array, as_array
-from mtboost.base.checked_tables import warn_of_other_order
 from mtboost.base.checks import check_choice, check_number, did_you_mean, listed
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.labels import as_float64_weights, check_sum_of_weights
@@ -74,10 +73,9 @@ class MTTreeEstimator(
 
     def _learn(self, X: Any, y: Any, task: Any, sample_weight: Any) -> _TrainingRows:
         """Check everything, and remember names; what trees need to grow."""
-        warn_of_other_order(X, y=y, sample_weight=sample_weight)
-        y = checked_labels(self, mixed_as_objects(y))
-        table, tasks = self._read(X, task, reset=True)
-        check_consistent_length(table, y)
+        labels = checked_labels(self, mixed_as_objects(y))
+        table, tasks = self._read(X, task, reset=True, y=y, sample_weight=sample_weight)
+        check_consistent_length(table, labels)
         n_rows, n_features = table.shape
         weights = np.ones(n_rows)
         if sample_weight is not None:
@@ -93,12 +91,12 @@ class MTTreeEstimator(
             seed=seed_of(self.random_state),
         )
         self.tasks_ = tasks.names
-        classes, labels = TaskClasses.of(y, tasks)
+        classes, codes = TaskClasses.of(labels, tasks)
         self._set_classes(classes)
         return _TrainingRows(
             core_table(table),
             core_codes(tasks.codes),
-            labels,
+            codes,
             weights,
             params,
             self._n_threads(table.size),

@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from mtboost.base.arrays import as_array
 from mtboost.base.atomic_file import PathName
-from mtboost.base.checked_tables import as_table, warn_of_different_texts, warn_of_other_order
+from mtboost.base.checked_tables import as_table, warn_of_different_texts
 from mtboost.base.checks import check_type
 from mtboost.base.class_weights import ClassWeight
 from mtboost.base.given_splits import check_eval_set
@@ -34,7 +34,7 @@ from mtboost.base.task_tables import CommonFeatures, check_task_keys, is_mapping
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import threads_of_jobs
-from mtboost.base.validation import warn_of_order_in
+from mtboost.base.user_warnings import reading_rows
 from mtboost.errors import ParameterError
 from mtboost.estimators.files import SavedEstimator
 from mtboost.estimators.tree_parameters import seed_of
@@ -314,6 +314,7 @@ class MultiTaskEstimator(SavedEstimator):
             eval_set=eval_set,
         )
 
+    @reading_rows
     def _fit(
         self,
         X: Any,
@@ -323,11 +324,10 @@ class MultiTaskEstimator(SavedEstimator):
         sample_weight: Any,
         base_margin: Any,
         eval_set: Sequence[Any] | None,
-        **rows: Any,
+        qid: Any = None,
     ) -> Self:
-        """Fit as :meth:`fit` does; `rows` are further arguments of :func:`mtboost.fit`."""
+        """Fit as :meth:`fit` does, rows of queries too."""
         library = self._begin(task)
-        warn_of_other_order(X, y=y, sample_weight=sample_weight)
         table = None
         if is_mapping(X):
             check_task_keys("y", y, X)
@@ -345,7 +345,6 @@ class MultiTaskEstimator(SavedEstimator):
         objective = self._learn_labels(y, library)
         y = self._encode(y)
         check_eval_set(eval_set)
-        warn_of_order_in(eval_set)
         if eval_set is not None and len(eval_set) > 1:
             eval_set = (eval_set[0], self._encode(eval_set[1], "eval_set: y"), *eval_set[2:])
         sample_weight, eval_set = self._weigh_classes(y, sample_weight, eval_set)
@@ -359,7 +358,7 @@ class MultiTaskEstimator(SavedEstimator):
             eval_set=eval_set,
             weight=sample_weight,
             base_margin=base_margin,
-            **rows,
+            qid=qid,
         )
         self._remember_columns(table)
         return self

@@ -16,7 +16,7 @@ from mtboost.base.renamed import renamed
 from mtboost.base.tables import columns_of
 from mtboost.base.tasks import TaskName, TaskSet, as_name
 from mtboost.base.threads import default_n_threads
-from mtboost.base.user_warnings import warning_once
+from mtboost.base.user_warnings import reading_rows
 from mtboost.base.validation import Folds, hold_out
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics.metric import Metric
@@ -54,7 +54,7 @@ class JoiningTasks(FittedTasks):
     __slots__ = ()
 
     @renamed(where_in_a_change, patience="early_stopping_rounds")
-    @warning_once
+    @reading_rows
     def add_task(
         self,
         task: TaskName,
@@ -143,6 +143,7 @@ class JoiningTasks(FittedTasks):
         UnsupportedError
             The model ranks the rows of queries.
         """
+        self._warn_without_start(base_margin)
         refit = None if refit is None else check_switch("refit", refit)
         stage, library, column = self._stage, self._library, self.task_column
         check_eval_set(eval_set, "(X, y)")

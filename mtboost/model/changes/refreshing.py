@@ -18,7 +18,7 @@ from mtboost.base.renamed import renamed
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads, openmp_threads
-from mtboost.base.user_warnings import warn_user, warning_once
+from mtboost.base.user_warnings import reading_rows, warn_user
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.model.changes.refreshed_effects import refreshed_effects
 from mtboost.model.inputs.checked_rows import check_rows, check_takes_new_rows
@@ -57,7 +57,7 @@ class RefreshedTasks(FittedTasks):
     __slots__ = ()
 
     @renamed(where_in_a_method)
-    @warning_once
+    @reading_rows
     def refresh(
         self,
         X: Any,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mtboost.base.checked_tables import as_table, warn_of_different_texts, warn_of_other_order
+from mtboost.base.checked_tables import as_table, warn_of_different_texts
 from mtboost.base.classes import class_names, class_numbers, with_class_numbers
 from mtboost.base.dataset import Dataset, place_of_task_column
 from mtboost.base.several_labels import by_task
@@ -15,7 +15,7 @@ from mtboost.base.tables import TaskColumn, TaskPosition
 from mtboost.base.task_tables import CommonFeatures, is_mapping
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.times import Times, check_times, split_time
-from mtboost.base.validation import validation_data, warn_of_order_in
+from mtboost.base.validation import validation_data
 from mtboost.model.inputs.arguments import Arguments, EvalMetric
 from mtboost.model.inputs.checked_rows import check_are_times
 from mtboost.model.inputs.libraries import get_backend
@@ -77,8 +77,6 @@ def read_problem(arguments: Arguments) -> Problem:
         A table, a label or a name does not fit the others.
     """
     X, times = arguments.X, None
-    rows = {name: getattr(arguments, name) for name in ("y", "task", "weight", "base_margin")}
-    warn_of_other_order(X, **rows, qid=arguments.qid)
     if arguments.time is not None:
         X, times = split_time(X, arguments.time)
     classes = class_names(arguments.y)
@@ -133,5 +131,4 @@ def _validation_rows(
         return None
     eval_set = with_class_numbers(arguments.eval_set, classes)
     assert eval_set is not None
-    warn_of_order_in(arguments.eval_set)
     return validation_data(data, eval_set, arguments.feature_names)

@@ -12,7 +12,7 @@ import numpy as np
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import warning_once
+from mtboost.base.user_warnings import reading_rows
 from mtboost.model.estimates import weighted_mean
 from mtboost.model.plots.drawing import (
     COLORS,
@@ -59,7 +59,7 @@ class Reliability:
     high: Float64Array
 
 
-@warning_once
+@reading_rows
 def plot_calibration(
     model: Any,
     X: Any,

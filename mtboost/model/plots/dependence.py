@@ -14,7 +14,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, did_you_mean, listed
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import warning_once
+from mtboost.base.user_warnings import reading_rows
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.model.plots.drawing import (
     FAINT,
@@ -39,7 +39,7 @@ _MOST_COLORS = 10
 _N_NAMED = 5
 
 
-@warning_once
+@reading_rows
 def plot_dependence(
     model: Any,
     X: Any,

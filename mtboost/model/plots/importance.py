@@ -14,7 +14,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, check_switch
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import warning_once
+from mtboost.base.user_warnings import reading_rows
 from mtboost.model.plots.drawing import (
     COLOR_MAP,
     MOST_NAMES,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _MOST_NUMBERS = 150
 
 
-@warning_once
+@reading_rows
 def plot_importance(
     model: Any,
     X: Any,

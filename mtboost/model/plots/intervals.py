@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import warning_once
+from mtboost.base.user_warnings import reading_rows
 from mtboost.model.plots.drawing import (
     COLORS,
     FAINT,
@@ -68,7 +68,7 @@ class _Intervals:
         return _Intervals(*parts)
 
 
-@warning_once
+@reading_rows
 def plot_intervals(
     model: Any,
     X: Any,

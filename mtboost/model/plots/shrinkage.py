@@ -10,7 +10,7 @@ import numpy as np
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import warning_once
+from mtboost.base.user_warnings import reading_rows
 from mtboost.errors import UnsupportedError
 from mtboost.model.estimates import weighted_mean
 from mtboost.model.plots.drawing import (
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
 
 
-@warning_once
+@reading_rows
 def plot_shrinkage(
     model: Any,
     X: Any,

@@ -12,7 +12,7 @@ from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import warning_once
+from mtboost.base.user_warnings import reading_rows
 from mtboost.errors import DataError
 from mtboost.model.plots.drawing import (
     COLOR_MAP,
@@ -37,7 +37,7 @@ _ROUNDING = 1e-9
 _MOST_ORDERED = 200
 
 
-@warning_once
+@reading_rows
 def plot_task_similarity(
     model: Any,
     X: Any,

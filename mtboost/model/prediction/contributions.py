@@ -17,7 +17,7 @@ from mtboost.base.renamed import renamed
 from mtboost.base.tables import Columns, Table, column_names, columns_of
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, nearest
-from mtboost.base.user_warnings import warning_once
+from mtboost.base.user_warnings import reading_rows
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.prediction.intervals import TasksWithIntervals
@@ -178,7 +178,7 @@ class ExplainedTasks(TasksWithIntervals):
         return as_frame(columns, library, index=index, index_name="feature")
 
     @renamed(where_in_a_method)
-    @warning_once
+    @reading_rows
     def contributions(
         self,
         X: Any,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
-from mtboost.base.checked_tables import as_table, warn_of_other_order
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_count, check_seed, shown
 from mtboost.base.dataset import Dataset
 from mtboost.base.frames import table_of_rows
@@ -22,7 +22,7 @@ from mtboost.base.several_labels import in_order_of_labels
 from mtboost.base.tables import Table
 from mtboost.base.task_tables import check_task_keys, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
-from mtboost.base.user_warnings import warning_once
+from mtboost.base.user_warnings import reading_rows
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.metrics.metric import Metric, check_classes
 from mtboost.metrics.scorers import is_known, metric_or_scorer
@@ -85,7 +85,7 @@ class EvaluatedTasks(TasksWithIntervals):
     __slots__ = ()
 
     @renamed(where_in_a_method)
-    @warning_once
+    @reading_rows
     def evaluate(
         self,
         X: Any,
@@ -186,7 +186,6 @@ class EvaluatedTasks(TasksWithIntervals):
         """
         check_count("n_bootstrap", n_bootstrap, low=2)
         check_seed(seed)
-        warn_of_other_order(X, y=y, weight=weight, qid=qid)
         given = one_label_a_row(self, X, y, task, weight, base_margin)
         X, task, base_margin = given.X, given.task, given.base_margin
         rows = _read_rows(self, given)

@@ -21,7 +21,7 @@ from mtboost.base.dataset import Dataset
 from mtboost.base.labels import as_labels, as_nonnegative
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import warn_user, warning_once
+from mtboost.base.user_warnings import reading_rows, warn_user
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.prediction.conformal import TaskQuantiles, task_quantiles
@@ -170,7 +170,7 @@ class TasksWithIntervals(FittedTasks):
     __slots__ = ()
 
     @renamed(where_in_a_method)
-    @warning_once
+    @reading_rows
     def predict_interval(
         self,
         X: Any,
@@ -263,7 +263,7 @@ class TasksWithIntervals(FittedTasks):
         return found
 
     @renamed(where_in_a_method)
-    @warning_once
+    @reading_rows
     def conformalize(
         self, X: Any, y: Any, *, task: Any = None, weight: Any = None, base_margin: Any = None
     ) -> Self:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import as_array
-from mtboost.base.checked_tables import as_table, warn_of_other_order, without_dates
+from mtboost.base.checked_tables import as_table, without_dates
 from mtboost.base.checks import did_you_mean, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import (
@@ -61,7 +61,6 @@ def rows_by_task(
     model: FittedTasks, X: Any, y: Any, task: Any, weight: Any, base_margin: Any
 ) -> dict[TaskName, RowsOfTask]:
     """Split new rows by their tasks, known or not; :func:`mtboost.fit` has the arguments."""
-    warn_of_other_order(X, y=y, weight=weight, base_margin=base_margin)
     model._warn_without_start(base_margin)
     own = one_label_a_row(model, X, model._encode(y), task, weight, base_margin)
     X, y, weight, base_margin = own.X, own.y, own.weight, own.base_margin

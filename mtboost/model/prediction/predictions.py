@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from mtboost.base.checked_tables import as_table, warn_of_other_order
+from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_choice, check_switch, did_you_mean, listed
 from mtboost.base.dataset import (
     as_task_column,
@@ -24,7 +24,7 @@ from mtboost.base.several_labels import in_order_of_labels, label_codes
 from mtboost.base.tables import Table, has_names
 from mtboost.base.task_tables import check_task_keys, hint_of_one_row, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet, nearest
-from mtboost.base.user_warnings import warn_user, warning_once
+from mtboost.base.user_warnings import reading_rows, warn_user
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.parts.fitted_parts import FittedParts
@@ -41,7 +41,7 @@ class FittedTasks(FittedParts):
     __slots__ = ()
 
     @renamed(where_in_a_method)
-    @warning_once
+    @reading_rows
     def predict_margin(
         self,
         X: Any,
@@ -107,7 +107,6 @@ class FittedTasks(FittedParts):
         row, there is a margin and a code for each: the second axis of both.
         """
         self._check_unknown_task(unknown_task)
-        warn_of_other_order(X, base_margin=base_margin)
         self._warn_without_start(base_margin)
         if is_mapping(X):
             unknown = [name for name in X if name not in self.quit_round]
@@ -213,7 +212,7 @@ class FittedTasks(FittedParts):
         return margins
 
     @renamed(where_in_a_method)
-    @warning_once
+    @reading_rows
     def predict(
         self,
         X: Any,
@@ -280,7 +279,7 @@ class FittedTasks(FittedParts):
         return predictions_as(output, found, X, self._names_of_columns(output, codes, found))
 
     @renamed(where_in_a_method)
-    @warning_once
+    @reading_rows
     def predict_proba(
         self,
         X: Any,
@@ -369,7 +368,6 @@ class FittedTasks(FittedParts):
     def _split(self, X: Any, task: Any, *, may_lack_rows: bool = False) -> tuple[Table, Any]:
         """Features and task labels of one table of all tasks."""
         options: Any = {"used": self._used_columns, "may_lack_rows": may_lack_rows}
-        warn_of_other_order(X, task=task)
         try:
             own = self.task_column
             if own is not None and (task is None or as_task_column(task) == own):
