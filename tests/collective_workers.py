@@ -7,6 +7,7 @@ The functions run in other processes, which import this module by its name.
 import functools
 import multiprocessing
 import os
+import threading
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -32,12 +33,19 @@ TIMEOUT = 60  # seconds; a hang is one of the failures looked for
 @contextmanager
 def worker_pool(n_workers):
     """Executors of one process each: one that is killed leaves the others as they are."""
+    others = set(multiprocessing.active_children())
     with ExitStack() as stack:
         context = multiprocessing.get_context("spawn")
-        yield [
+        pool = [
             stack.enter_context(ProcessPoolExecutor(1, mp_context=context))
             for _ in range(n_workers)
         ]
+        try:
+            yield pool
+        except BaseException:  # one may hang, and an executor waits for its process
+            for process in set(multiprocessing.active_children()) - others:
+                process.kill()
+            raise
 
 
 def run_together(pool, job, parts):
@@ -325,9 +333,21 @@ def refused_splits(rank):
     return said
 
 
+def raise_on_one_while_one_waits(model):
+    """Raise on one worker; another is in a call that nothing ends, as XGBoost's can be then."""
+    raise_on_one(model)
+    if xgboost.collective.get_rank() == 0:
+        threading.Event().wait()
+
+
 def raise_on_one(model):
     if xgboost.collective.get_rank() == 1:
         raise ValueError("only this worker")
+
+
+def signal_from_one(process, number, model):
+    if xgboost.collective.get_rank() == 1:
+        os.kill(process, number)
 
 
 def end_one(model):

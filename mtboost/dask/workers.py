@@ -7,8 +7,9 @@ Dask starts the calls, one on each worker, and notices when a worker ends.
 
 from __future__ import annotations
 
+import concurrent.futures
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from types import TracebackType
@@ -17,6 +18,7 @@ from typing import Any, NoReturn, Self, TypeVar
 import distributed
 import joblib
 import xgboost
+from distributed.threadpoolexecutor import ThreadPoolExecutor as DaemonThreads
 from xgboost.tracker import RabitTracker
 
 from mtboost.base.arrays import Float64Array
@@ -81,6 +83,9 @@ class Workers:
                 done = set()
             except CancelledError:  # so are calls whose worker has ended
                 self._raise(futures)
+            except KeyboardInterrupt:  # notebooks keep the error, and with it the futures
+                self._client.cancel(list(futures))
+                raise
             if any(future.status != "finished" for future in done):
                 self._raise(futures)
             ended = self._ended()
@@ -182,7 +187,11 @@ def threads_of_worker(n_threads: int) -> Iterator[None]:
 class WorkerTeam:
     """This worker's part in the team that trains models together.
 
-    The collective belongs to a thread, so that XGBoost, called from another, trains alone.
+    The collective belongs to a thread, so that XGBoost, called from another, trains alone. Where
+    one worker fails, XGBoost may let another wait for ever: the thread that receives for it ends
+    at the error while an operation is still queued. Nothing interrupts such a call, so it is left
+    behind when Dask has cancelled the training, and the worker is free for the next one. The
+    executor is that of Dask, whose threads do not keep the process from ending.
 
     Parameters
     ----------
@@ -204,12 +213,15 @@ class WorkerTeam:
     ) -> None:
         self._arguments, self._n_threads = arguments, n_threads
         self.tasks, self.divided = tasks, divided
-        self._executor = ThreadPoolExecutor(1)
+        self._worker = distributed.get_worker()
+        self._key = self._worker.get_current_task()
+        self._executor = DaemonThreads(1)
         self._collective = ExitStack()
+        self._is_left = False  # its thread is in a call that does not end
 
     def __enter__(self) -> Self:
-        joining = with_whole_tasks(**self._arguments)
-        self._executor.submit(self._collective.enter_context, joining).result()
+        joining = with_whole_tasks(self._check, **self._arguments)
+        self._wait(self._executor.submit(self._collective.enter_context, joining))
         return self
 
     def __exit__(
@@ -219,22 +231,42 @@ class WorkerTeam:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            self._executor.submit(self._collective.close).result()
-        except xgboost.core.XGBoostError:
+            if not self._is_left:
+                self._wait(self._executor.submit(self._collective.close))
+        except (xgboost.core.XGBoostError, TrainingError):
             if error is None:
                 raise
         finally:
-            self._executor.shutdown()
+            self._executor.shutdown(wait=not self._is_left)
 
     def call(self, function: Callable[[], Result]) -> Result:
         def call() -> Result:
             with threads_of_worker(self._n_threads):
                 return function()
 
-        return self._executor.submit(call).result()
+        started: Future[Result] = self._executor.submit(call)
+        return self._wait(started)
 
     def total(self, values: Float64Array) -> Float64Array:
         return CollectiveWorkers().sum(values, "numbers of rows")
+
+    def _wait(self, call: Future[Result]) -> Result:
+        """Return what a call in the thread of the collective returns, while Dask wants it."""
+        while not concurrent.futures.wait([call], timeout=_SECONDS_OF_A_WAIT).done:
+            if self._is_cancelled():
+                concurrent.futures.wait([call], timeout=_SECONDS_AFTER_AN_ERROR)
+                if not call.done():
+                    self._is_left = True
+                    self._check()
+        return call.result()
+
+    def _check(self) -> None:
+        if self._is_cancelled():
+            raise TrainingError("Dask has cancelled the training of this worker.")
+
+    def _is_cancelled(self) -> bool:
+        task = self._worker.state.tasks.get(self._key)
+        return task is None or task.state == "cancelled"
 
 
 def client_of(client: distributed.Client | None) -> distributed.Client:

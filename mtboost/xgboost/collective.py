@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -36,7 +36,7 @@ _of_thread = threading.local()
 
 
 @contextmanager
-def with_whole_tasks(**arguments: Any) -> Iterator[None]:
+def with_whole_tasks(before_sum: Callable[[], None], **arguments: Any) -> Iterator[None]:
     """Join a collective, in which this thread may train as it would on one machine.
 
     The rows of each task lie on one worker, and all workers give the names of all tasks. Callbacks
@@ -44,20 +44,22 @@ def with_whole_tasks(**arguments: Any) -> Iterator[None]:
 
     Parameters
     ----------
+    before_sum : callable
+        Called before each sum; what it raises ends the training of this worker.
     **arguments
         Those of ``xgboost.collective.CommunicatorContext``.
     """
     with xgboost.collective.CommunicatorContext(**arguments):
-        _of_thread.has_whole_tasks = True
+        _of_thread.before_sum = before_sum
         try:
             yield
         finally:
-            _of_thread.has_whole_tasks = False
+            del _of_thread.before_sum
 
 
 def has_whole_tasks() -> bool:
     """Whether this thread is in :func:`with_whole_tasks`."""
-    return getattr(_of_thread, "has_whole_tasks", False)
+    return hasattr(_of_thread, "before_sum")
 
 
 def check_objective(objective: str) -> None:
@@ -187,6 +189,8 @@ class Workers:
                 "is not one of them: each worker must train in the thread that set up the "
                 "collective."
             )
+        if has_whole_tasks():
+            _of_thread.before_sum()
         try:
             _check_call(
                 _LIB.XGCommunicatorAllreduce(

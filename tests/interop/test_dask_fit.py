@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """mtboost.dask trains the model of one machine; TaskSplit in xgboost.dask.train: test_dask.py."""
 
+import os
 import pickle
 import re
+import signal
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 import scipy.sparse
-from collective_workers import InRound, end_one, end_process, raise_on_one
+from collective_workers import (
+    InRound,
+    end_one,
+    end_process,
+    raise_on_one,
+    raise_on_one_while_one_waits,
+    signal_from_one,
+)
 
 import mtboost
 from mtboost.base.tasks import TaskSet
@@ -707,10 +716,24 @@ def test_columns_whose_categories_are_not_known_are_refused(client):
             fit_rows(client, X=frame, y=spread(pd.Series(Y)), task="shop")
 
 
-def test_the_error_of_a_worker_is_that_of_fit(client):
+@pytest.mark.parametrize("happening", [raise_on_one, raise_on_one_while_one_waits])
+def test_the_error_of_a_worker_is_that_of_fit(client, happening):
     with pytest.raises(ValueError, match="only this worker"):
-        fit_rows(client, callbacks=[InRound(raise_on_one)])
+        fit_rows(client, callbacks=[InRound(happening)])
     fit_rows(client, num_boost_round=2)  # the workers can be used again
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX defines them")
+def test_ctrl_c_frees_the_workers(client):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    press = InRound(partial(signal_from_one, os.getpid(), signal.SIGINT))
+    try:
+        with pytest.raises(KeyboardInterrupt) as kept:  # as in a notebook
+            fit_rows(client, num_boost_round=10_000_000, callbacks=[press])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    fit_rows(client, num_boost_round=2)
+    assert kept.traceback
 
 
 def test_a_killed_worker_is_an_error():
