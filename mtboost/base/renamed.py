@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from mtboost.base.checks import did_you_mean
+from mtboost.base.user_warnings import warn_user
 
 #: End of the message that refuses a keyword, of its name, all keywords and the names of parameters.
 Remedy: TypeAlias = Callable[[str, Mapping[str, Any], Collection[str]], str]
@@ -56,10 +56,8 @@ def renamed(
                     continue
                 if new in kwargs:
                     raise TypeError(f"{new} is given twice, once by its old name {old}.")
-                warnings.warn(
-                    f"{old} is now called {new}; the old name ends with mtboost 0.3.",
-                    FutureWarning,
-                    stacklevel=2,
+                warn_user(
+                    f"{old} is now called {new}; the old name ends with mtboost 0.3.", FutureWarning
                 )
                 kwargs[new] = kwargs.pop(old)
             for name in kwargs:
@@ -130,9 +128,8 @@ def without_parameters(
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             for name in names:
                 if name in kwargs:
-                    raise TypeError(
-                        f"{function.__name__}() got an unexpected keyword argument {name!r}"
-                    )
+                    called = _called(function, args).__name__
+                    raise TypeError(f"{called}() got an unexpected keyword argument {name!r}")
             return function(*args, **kwargs)
 
         signature = inspect.signature(function)

@@ -64,6 +64,13 @@ def test_parameters_of_task_split_have_the_names_of_fit(package, old, new):
     assert found.options == expected.options
 
 
+@pytest.mark.parametrize("estimator", [mtboost.MultiTaskRegressor, mtboost.MultiTaskRanker])
+def test_the_warning_names_the_line_of_the_call(estimator):
+    with pytest.warns(FutureWarning, match="patience is now called") as found:
+        estimator(patience=5)
+    assert [own.filename for own in found] == [__file__]
+
+
 def test_n_features_is_max_features(tmp_path):
     with pytest.warns(FutureWarning, match="n_features is now called max_features"):
         model = mtboost.PriorSamplingRegressor(2, n_features=1, random_state=0)
