@@ -262,9 +262,9 @@ class LightgbmBackend(Backend):
         return np.asarray(n_rows < 2 * read_number(params, "min_data_in_leaf", _MIN_ROWS_PER_LEAF))
 
     def _task_split(self, tasks: TaskSet, options: TreeOptions, table: Table | None) -> TaskSplit:
-        return TaskSplit(
-            tasks, options=options, task_column=None if options.task_splits is None else -1
-        )
+        column = None if options.task_splits is None else -1
+        split: TaskSplit = TaskSplit(tasks, options=options, task_column=column)
+        return split
 
     def _shape(self, matrix: lightgbm.Dataset, params: Params) -> tuple[int, int]:
         with library.quiet_unless_asked(params):

@@ -7,6 +7,7 @@ import lightgbm
 
 from mtboost.base.checks import check_type
 from mtboost.base.docstrings import shares_docstring_of
+from mtboost.base.renamed import without_parameters
 from mtboost.base.tasks import TaskName
 from mtboost.errors import UnsupportedError
 from mtboost.lightgbm.booster import GrowingBooster, take_over
@@ -72,6 +73,7 @@ class TaskSplit(BaseTaskSplit, Callback):
     before_iteration = True
     _takes_quantized_gradients = False
     _tasks_of_matrices = staticmethod(tasks_of_matrices)
+    __init__ = without_parameters("table")(BaseTaskSplit.__init__)
 
     def __call__(self, env: lightgbm.callback.CallbackEnv) -> None:
         if env.iteration > env.begin_iteration:

@@ -82,6 +82,7 @@ class BaseTaskSplit(abc.ABC):
         beta: Beta = "auto",
         pooling: PoolingOption = None,
         valid_tasks: Sequence[tuple[Any, Any]] = (),
+        table: object = None,
         task_column: int | str | None = None,
         task_splits: float = 1.0,
         symmetric_trees: bool = False,
@@ -95,7 +96,7 @@ class BaseTaskSplit(abc.ABC):
                 f"task_splits={task_splits!r} is about nodes that split the tasks by a column: "
                 "name it, task_column=, or leave task_splits out."
             )
-        self.tasks = self._tasks_of_rows(task)
+        self.tasks = self._tasks_of_rows(task, valid_tasks)
         if options is None:
             options = TreeOptions(
                 split_score,
@@ -115,13 +116,13 @@ class BaseTaskSplit(abc.ABC):
         check_levels(options.pooling, self.tasks)
         self.options = options
         check_task_column(task_column)
-        self._task_column = task_column
+        self._task_column, self._table = task_column, table
         self._valid_tasks = self._tasks_of_matrices("valid_tasks", valid_tasks)
         #: Leaf values of single tasks in the trees of the last training.
         self.pooled = PooledTrees()
         self._pooled_values: Sequence[Float32Array | None] = []  # of these trees; None: not known
 
-    def _tasks_of_rows(self, task: Any) -> TaskSet:
+    def _tasks_of_rows(self, task: Any, valid_tasks: Sequence[tuple[Any, Any]]) -> TaskSet:
         return as_tasks(task)
 
     def _start(self, growth: Any) -> None:

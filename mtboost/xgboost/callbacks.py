@@ -11,14 +11,10 @@ import xgboost
 
 from mtboost.base.checks import check_type
 from mtboost.base.docstrings import shares_docstring_of
-from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.errors import DataError, ParameterError, ParameterTypeError, UnsupportedError
-from mtboost.trees.pooling import PoolingOption
-from mtboost.trees.split_scores import Beta, Score
 from mtboost.trees.task_split import BaseTaskSplit
 from mtboost.trees.task_values import read_task_attributes
-from mtboost.trees.tree_options import TreeOptions
 from mtboost.xgboost.booster import GrowingBooster
 from mtboost.xgboost.document import XgboostDocument, stacked
 from mtboost.xgboost.growth import XgboostGrowth
@@ -84,48 +80,16 @@ class TaskSplit(BaseTaskSplit, xgboost.callback.TrainingCallback):
 
     _tasks_of_matrices = staticmethod(tasks_of_matrices)
 
-    @renamed(score="split_score", task_penalty="task_splits")
-    def __init__(
-        self,
-        task: Any,
-        *,
-        split_score: Score = "entropy",
-        beta: Beta = "auto",
-        pooling: PoolingOption = None,
-        valid_tasks: Sequence[tuple[xgboost.DMatrix, Any]] = (),
-        table: object = None,
-        task_column: int | str | None = None,
-        task_splits: float = 1.0,
-        symmetric_trees: bool = False,
-        random_strength: float = 0.0,
-        quantized_gradients: bool = False,
-        options: TreeOptions | None = None,
-    ) -> None:
+    def _tasks_of_rows(self, task: Any, valid_tasks: Sequence[tuple[Any, Any]]) -> TaskSet:
         check_version()
-        super().__init__(
-            task,
-            split_score=split_score,
-            beta=beta,
-            pooling=pooling,
-            valid_tasks=valid_tasks,
-            task_column=task_column,
-            task_splits=task_splits,
-            symmetric_trees=symmetric_trees,
-            random_strength=random_strength,
-            quantized_gradients=quantized_gradients,
-            options=options,
-        )
-        self._table = table
-        if self._is_in_field and len(valid_tasks):
+        self._is_in_field = is_task_field("task", task)
+        if not self._is_in_field:
+            return as_tasks(task)
+        if len(valid_tasks):
             raise ParameterError(
                 f"valid_tasks are read from the matrices' field {TASK_FIELD!r}, as the tasks "
                 "of the training rows are: leave valid_tasks out."
             )
-
-    def _tasks_of_rows(self, task: Any) -> TaskSet:
-        self._is_in_field = is_task_field("task", task)
-        if not self._is_in_field:
-            return as_tasks(task)
         return TaskSet((), np.empty(0, np.int32))  # known when training begins
 
     def before_training(self, model: Any) -> Any:
