@@ -132,8 +132,6 @@ _INSTEAD = {
         ("gamma", "gamma-nloglik"), "Choose 'gamma-deviance', which orders models as it does."
     ),
 }
-#: Objectives that have a default metric, those of XGBoost with a colon.
-WITH_METRIC = tuple(_DEFAULT_METRIC)
 
 
 def get_metric(metric: str | Metric) -> Metric:
