@@ -24,9 +24,7 @@ from mtboost.model.plots.drawing import (
     new_panels,
 )
 from mtboost.model.plots.rows import (
-    check_one_output,
     check_scale_of_labels,
-    encoded,
     fitted,
     labelled_rows,
     predictions,
@@ -134,9 +132,8 @@ def plot_calibration(
     check_count("max_tasks", max_tasks, low=1)
     check_count("n_bins", n_bins, low=1)
     own = fitted(model)
-    check_one_output(own, "plot_calibration()")
     check_scale_of_labels(own, "plot_calibration()")
-    rows = labelled_rows(own, X, encoded(model, y), task, weight, base_margin)
+    rows = labelled_rows(model, X, y, task, weight, base_margin)
     sizes = {name: part.table.n_rows for name, part in rows.items()}
     shown = chosen_tasks(tasks, rows, sizes, max_tasks)
     has_all = len(rows) > 1 and not own.losses

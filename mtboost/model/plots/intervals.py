@@ -27,9 +27,7 @@ from mtboost.model.plots.drawing import (
 )
 from mtboost.model.plots.rows import (
     LabelledRows,
-    check_one_output,
     check_scale_of_labels,
-    encoded,
     fitted,
     labelled_rows,
     predictions,
@@ -145,9 +143,8 @@ def plot_intervals(
     check_count("max_tasks", max_tasks, low=1)
     check_count("max_rows", max_rows, low=1)
     own = fitted(model)
-    check_one_output(own, "plot_intervals()")
     check_scale_of_labels(own, "plot_intervals()")
-    rows = labelled_rows(own, X, encoded(model, y), task, None, base_margin)
+    rows = labelled_rows(model, X, y, task, None, base_margin)
     sizes = {name: len(part.y) for name, part in rows.items()}
     shown = chosen_tasks(tasks, rows, sizes, max_tasks)
     found = _intervals(own, rows, alpha, base_margin is not None)

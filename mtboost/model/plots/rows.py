@@ -55,11 +55,6 @@ def fitted(model: Any) -> ExplainedTasks:
     )
 
 
-def encoded(model: Any, y: Any) -> Any:
-    """Return labels as the model takes them: an estimator's classes are numbers in its model."""
-    return y if isinstance(model, ExplainedTasks) else model._encode(y)
-
-
 def check_one_output(model: FittedTasks, what: str) -> None:
     """Raise UnsupportedError for models of several classes or levels."""
     if model._stage.n_outputs > 1:
@@ -70,11 +65,12 @@ def check_one_output(model: FittedTasks, what: str) -> None:
 
 
 def check_scale_of_labels(model: FittedTasks, what: str) -> None:
-    """Raise UnsupportedError for objectives whose predictions are no estimates of the labels.
+    """Raise UnsupportedError for models whose predictions are no estimates of the labels.
 
-    Rankings order the rows of a query alone; predictions of survival are hazards or times, and
-    labels have censored times.
+    Several outputs are not one prediction. Rankings order the rows of a query alone; predictions of
+    survival are hazards or times, and labels have censored times.
     """
+    check_one_output(model, what)
     if is_ranking(model.objective):
         raise UnsupportedError(
             f"{what} compares predictions with labels, and those of {model.objective!r} have no "
@@ -88,16 +84,21 @@ def check_scale_of_labels(model: FittedTasks, what: str) -> None:
 
 
 def labelled_rows(
-    model: FittedTasks, X: Any, y: Any, task: Any, weight: Any, base_margin: Any
+    model: Any, X: Any, y: Any, task: Any, weight: Any, base_margin: Any
 ) -> dict[TaskName, LabelledRows]:
-    """Split rows with labels by their tasks, which the model knows; without rows of weight 0."""
-    by_task = rows_by_task(model, X, y, task, weight, base_margin)
-    check_known(model, by_task, "Leave them out.")
+    """Split rows with labels by their tasks, which the model knows; without rows of weight 0.
+
+    An estimator's classes are numbers in its model.
+    """
+    own_model = fitted(model)
+    y = y if own_model is model else model._encode(y)
+    by_task = rows_by_task(own_model, X, y, task, weight, base_margin)
+    check_known(own_model, by_task, "Leave them out.")
     found = {}
     for name, (table, labels, weights, margin) in by_task.items():
         n_rows = table.n_rows
         y_of_task = np.asarray(as_labels(labels, n_rows), np.float64)
-        y_of_task = as_zero_one(model.objective, y_of_task)
+        y_of_task = as_zero_one(own_model.objective, y_of_task)
         own = np.ones(n_rows)
         if weights is not None:
             own = np.asarray(as_nonnegative(weights, n_rows, argument="weight"), np.float64)

@@ -29,9 +29,7 @@ from mtboost.model.plots.drawing import (
 )
 from mtboost.model.plots.rows import (
     LabelledRows,
-    check_one_output,
     check_scale_of_labels,
-    encoded,
     fitted,
     labelled_rows,
     predictions,
@@ -108,14 +106,13 @@ def plot_shrinkage(
     >>> ax = mtboost.plotting.plot_shrinkage(model, X, y, task=shop)
     """
     own = fitted(model)
-    check_one_output(own, "plot_shrinkage()")
     check_scale_of_labels(own, "plot_shrinkage()")
     if own.losses:
         raise UnsupportedError(
             "plot_shrinkage() compares tasks with a pooled prediction, which a model with an "
             "objective for each task does not have."
         )
-    rows = labelled_rows(own, X, encoded(model, y), task, weight, base_margin)
+    rows = labelled_rows(model, X, y, task, weight, base_margin)
     sizes = {name: part.table.n_rows for name, part in rows.items()}
     shown = chosen_tasks(tasks, rows, sizes, len(rows))
     effects = np.array([task_effects(own, name, rows[name]) for name in shown])
