@@ -20,7 +20,7 @@ from mtboost.base.queries import Queries, as_queries, check_queries, queries_of_
 from mtboost.base.renamed import renamed
 from mtboost.base.several_labels import in_order_of_labels
 from mtboost.base.tables import Table
-from mtboost.base.task_tables import check_task_keys, is_mapping
+from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.user_warnings import reading_rows
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
@@ -280,28 +280,15 @@ def _row(
 def _read_rows(model: FittedTasks, given: NewRows) -> _Judged:
     X, y, task, weight = given.X, model._encode(given.y), given.task, given.weight
     if is_mapping(X):
-        if task is not None:
-            raise DataError("X is a mapping whose keys are the tasks: leave out task.")
         used = model._used_columns
         tables = [as_table(table, argument=f"X[{name!r}]", used=used) for name, table in X.items()]
-        labels = [name for name, table in zip(X, tables, strict=True) for _ in range(table.n_rows)]
-        tasks = TaskSet.from_labels(labels, len(labels))
-        for argument, values in (("y", y), ("weight", weight)):
-            if argument == "y" or values is not None:
-                check_task_keys(argument, values, X)
-        y = np.concatenate(
-            [
-                as_labels(y[name], table.n_rows, may_be_bounds=True)
-                for name, table in zip(X, tables, strict=True)
-            ]
-        )
+        sizes = {name: table.n_rows for name, table in zip(X, tables, strict=True)}
+        names = [name for name, n in sizes.items() for _ in range(n)]
+        tasks = TaskSet.from_labels(names, len(names))
+        labels = [as_labels(y[name], n, may_be_bounds=True) for name, n in sizes.items()]
+        y = np.concatenate(labels)
         if weight is not None:
-            weight = np.concatenate(
-                [
-                    as_weights(weight[name], table.n_rows)
-                    for name, table in zip(X, tables, strict=True)
-                ]
-            )
+            weight = np.concatenate([as_weights(weight[name], n) for name, n in sizes.items()])
     else:
         table, own = model._split(X, task)
         tasks = model._tasks_of_rows(table, own)

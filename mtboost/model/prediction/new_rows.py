@@ -65,12 +65,6 @@ def rows_by_task(
     own = one_label_a_row(model, X, model._encode(y), task, weight, base_margin)
     X, y, weight, base_margin = own.X, own.y, own.weight, own.base_margin
     if is_mapping(X):
-        if task is not None:
-            raise DataError("X is a mapping whose keys are the tasks: leave out task.")
-        given = {"y": y, "weight": weight, "base_margin": base_margin}
-        for argument, values in given.items():
-            if argument == "y" or values is not None:
-                check_task_keys(argument, values, X)
         found: dict[TaskName, Any] = {}
         for name, native in X.items():
             # A new task may have columns that no other has.
@@ -78,10 +72,8 @@ def rows_by_task(
             if name not in model.quit_round:
                 native, used = without_dates(native, used or ()), None
             table = as_table(native, argument=f"X[{name!r}]", used=used)
-            found[name] = (
-                table,
-                *(None if part is None else part[name] for part in given.values()),
-            )
+            parts = (None if part is None else part[name] for part in (y, weight, base_margin))
+            found[name] = (table, *parts)
         return found
     table, labels = model._split(X, own.task)
     n_rows = table.n_rows
@@ -123,6 +115,13 @@ def one_label_a_row(
     model: FittedTasks, X: Any, y: Any, task: Any, weight: Any, base_margin: Any
 ) -> NewRows:
     """Return the arguments, of a row for each label that is known if a row has several."""
+    if is_mapping(X):
+        if task is not None:
+            raise DataError("X is a mapping whose keys are the tasks: leave out task.")
+        given = {"y": y, "weight": weight, "base_margin": base_margin}
+        for argument, values in given.items():
+            if argument == "y" or values is not None:
+                check_task_keys(argument, values, X)
     has_one = is_mapping(X) or has_bounds(model.objective)
     names = None if has_one else names_of_labels(y, model.label_names)
     has_one_left = model.label_names is not None and len(model._labels) == 1
