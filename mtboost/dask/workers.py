@@ -220,8 +220,12 @@ class WorkerTeam:
         self._is_left = False  # its thread is in a call that does not end
 
     def __enter__(self) -> Self:
-        joining = with_whole_tasks(self._check, **self._arguments)
-        self._wait(self._executor.submit(self._collective.enter_context, joining))
+        joining = with_whole_tasks(self._raise_if_cancelled, **self._arguments)
+        try:
+            self._wait(self._executor.submit(self._collective.enter_context, joining))
+        except BaseException:
+            self._executor.shutdown(wait=False)  # its thread would wait for further calls
+            raise
         return self
 
     def __exit__(
@@ -253,20 +257,18 @@ class WorkerTeam:
     def _wait(self, call: Future[Result]) -> Result:
         """Return what a call in the thread of the collective returns, while Dask wants it."""
         while not concurrent.futures.wait([call], timeout=_SECONDS_OF_A_WAIT).done:
-            if self._is_cancelled():
-                concurrent.futures.wait([call], timeout=_SECONDS_AFTER_AN_ERROR)
-                if not call.done():
-                    self._is_left = True
-                    self._check()
+            try:
+                self._raise_if_cancelled()
+            except TrainingError:
+                done = concurrent.futures.wait([call], timeout=_SECONDS_AFTER_AN_ERROR).done
+                self._is_left = not done
+                raise
         return call.result()
 
-    def _check(self) -> None:
-        if self._is_cancelled():
-            raise TrainingError("Dask has cancelled the training of this worker.")
-
-    def _is_cancelled(self) -> bool:
+    def _raise_if_cancelled(self) -> None:
         task = self._worker.state.tasks.get(self._key)
-        return task is None or task.state == "cancelled"
+        if task is None or task.state == "cancelled":
+            raise TrainingError("Dask has cancelled the training of this worker.")
 
 
 def client_of(client: distributed.Client | None) -> distributed.Client:
