@@ -15,11 +15,11 @@ from mtboost.base.archive import require
 from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import LARGEST_COUNT, listed
 from mtboost.base.dataset import is_column, place_of_task_column, split_task_column
+from mtboost.base.row_order import warn_of_other_order
 from mtboost.base.sklearn_input import checked_table, reading_numbers
 from mtboost.base.tables import Table, has_names
 from mtboost.base.tasks import ONLY_TASK, TaskName, TaskSet
 from mtboost.base.threads import default_n_threads, threads_of_jobs
-from mtboost.base.user_warnings import warn_of_other_order
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.estimators.files import SavedEstimator
 

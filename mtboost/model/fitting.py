@@ -19,10 +19,10 @@ from mtboost.base.atomic_file import PathName
 from mtboost.base.dataset import Dataset
 from mtboost.base.progress import Progress
 from mtboost.base.renamed import renamed
+from mtboost.base.row_order import reading_rows
 from mtboost.base.task_tables import CommonFeatures
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.threads import openmp_threads, threads_of_library
-from mtboost.base.user_warnings import reading_rows
 from mtboost.base.validation import Folds
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.averaging import fit_ensemble

@@ -12,10 +12,10 @@ from mtboost.base.atomic_file import PathName
 from mtboost.base.checks import listed
 from mtboost.base.given_splits import DEFAULT_FRACTION, check_no_fraction
 from mtboost.base.renamed import renamed
+from mtboost.base.row_order import reading_rows
 from mtboost.base.tables import Table
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import reading_rows
 from mtboost.base.validation import parts_of_eval_set, saying_of_eval_set
 from mtboost.errors import DataError
 from mtboost.metrics.scorers import is_known

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import mtboost
-from mtboost.base.user_warnings import warn_of_other_order
+from mtboost.base.row_order import warn_of_other_order
 
 TWO_STAGE = {"strategy": "two-stage", "num_boost_round": 3}
 ESTIMATORS = [

@@ -23,6 +23,7 @@ from mtboost.base.checks import check_type
 from mtboost.base.class_weights import ClassWeight
 from mtboost.base.given_splits import check_eval_set
 from mtboost.base.renamed import renamed
+from mtboost.base.row_order import reading_rows
 from mtboost.base.several_labels import names_of_labels
 from mtboost.base.sklearn_input import (
     checked_labels,
@@ -34,7 +35,6 @@ from mtboost.base.task_tables import CommonFeatures, check_task_keys, is_mapping
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import threads_of_jobs
-from mtboost.base.user_warnings import reading_rows
 from mtboost.errors import ParameterError
 from mtboost.estimators.files import SavedEstimator
 from mtboost.estimators.tree_parameters import seed_of

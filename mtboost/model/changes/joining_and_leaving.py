@@ -13,10 +13,10 @@ from mtboost.base.classes import with_class_numbers
 from mtboost.base.dataset import Dataset, as_task_column
 from mtboost.base.given_splits import DEFAULT_FRACTION, check_eval_set, check_no_fraction
 from mtboost.base.renamed import renamed
+from mtboost.base.row_order import reading_rows
 from mtboost.base.tables import columns_of
 from mtboost.base.tasks import TaskName, TaskSet, as_name
 from mtboost.base.threads import default_n_threads
-from mtboost.base.user_warnings import reading_rows
 from mtboost.base.validation import Folds, hold_out
 from mtboost.errors import DataError, ParameterError
 from mtboost.metrics.metric import Metric

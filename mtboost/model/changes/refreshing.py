@@ -15,10 +15,11 @@ from mtboost.base.arrays import Float64Array, Int32Array
 from mtboost.base.checks import is_number
 from mtboost.base.dataset import Dataset
 from mtboost.base.renamed import renamed
+from mtboost.base.row_order import reading_rows
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName, TaskSet
 from mtboost.base.threads import default_n_threads, openmp_threads
-from mtboost.base.user_warnings import reading_rows, warn_user
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.model.changes.refreshed_effects import refreshed_effects
 from mtboost.model.inputs.checked_rows import check_rows, check_takes_new_rows

@@ -11,8 +11,8 @@ import numpy as np
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count
+from mtboost.base.row_order import reading_rows
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import reading_rows
 from mtboost.model.estimates import weighted_mean
 from mtboost.model.plots.drawing import (
     COLORS,

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count, did_you_mean, listed
+from mtboost.base.row_order import reading_rows
 from mtboost.base.tables import Table
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import reading_rows
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.model.plots.drawing import (
     FAINT,

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from mtboost.base.arrays import Float64Array
 from mtboost.base.checks import check_count
+from mtboost.base.row_order import reading_rows
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import reading_rows
 from mtboost.model.plots.drawing import (
     COLORS,
     FAINT,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtboost.base.arrays import Float64Array
+from mtboost.base.row_order import reading_rows
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import reading_rows
 from mtboost.errors import UnsupportedError
 from mtboost.model.estimates import weighted_mean
 from mtboost.model.plots.drawing import (

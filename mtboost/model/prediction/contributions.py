@@ -14,10 +14,10 @@ from mtboost.base.checked_tables import as_table
 from mtboost.base.checks import check_choice, check_type, listed
 from mtboost.base.frames import FrameLibrary, Output, as_frame, unlike
 from mtboost.base.renamed import renamed
+from mtboost.base.row_order import reading_rows
 from mtboost.base.tables import Columns, Table, column_names, columns_of
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, nearest
-from mtboost.base.user_warnings import reading_rows
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.prediction.intervals import TasksWithIntervals

@@ -18,11 +18,11 @@ from mtboost.base.frames import table_of_rows
 from mtboost.base.labels import as_labels, as_weights
 from mtboost.base.queries import Queries, as_queries, check_queries, queries_of_tables
 from mtboost.base.renamed import renamed
+from mtboost.base.row_order import reading_rows
 from mtboost.base.several_labels import in_order_of_labels
 from mtboost.base.tables import Table
 from mtboost.base.task_tables import is_mapping
 from mtboost.base.tasks import TaskName, TaskSet
-from mtboost.base.user_warnings import reading_rows
 from mtboost.errors import DataError, ParameterError, ParameterTypeError
 from mtboost.metrics.metric import Metric, check_classes
 from mtboost.metrics.scorers import is_known, metric_or_scorer

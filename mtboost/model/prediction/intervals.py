@@ -20,8 +20,9 @@ from mtboost.base.checks import check_number, listed
 from mtboost.base.dataset import Dataset
 from mtboost.base.labels import as_labels, as_nonnegative
 from mtboost.base.renamed import renamed
+from mtboost.base.row_order import reading_rows
 from mtboost.base.tasks import TaskName
-from mtboost.base.user_warnings import reading_rows, warn_user
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError, UnsupportedError
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.prediction.conformal import TaskQuantiles, task_quantiles

@@ -20,11 +20,12 @@ from mtboost.base.dataset import (
 from mtboost.base.frames import Output, predictions_as
 from mtboost.base.labels import as_base_margin
 from mtboost.base.renamed import renamed
+from mtboost.base.row_order import reading_rows
 from mtboost.base.several_labels import in_order_of_labels, label_codes
 from mtboost.base.tables import Table, has_names
 from mtboost.base.task_tables import check_task_keys, hint_of_one_row, is_mapping
 from mtboost.base.tasks import TaskName, TaskSet, nearest
-from mtboost.base.user_warnings import reading_rows, warn_user
+from mtboost.base.user_warnings import warn_user
 from mtboost.errors import DataError, ParameterError
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.parts.fitted_parts import FittedParts

@@ -11,7 +11,7 @@ from mtboost.base.atomic_file import PathName, replacing
 from mtboost.base.checks import check_type
 from mtboost.base.frames import table_of_rows
 from mtboost.base.renamed import renamed
-from mtboost.base.user_warnings import reading_rows
+from mtboost.base.row_order import reading_rows
 from mtboost.errors import DataError
 from mtboost.model.inputs.keywords import where_in_a_method
 from mtboost.model.inputs.named_objectives import names_of_objectives
