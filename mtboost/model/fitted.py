@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -119,7 +119,9 @@ class Fitted:
             "specific": {task: own.trees for task, own in self.specific.items()},
             "quit_round": common.quit_round,
             "common_columns": Columns.of(data.common),
-            "task_columns": {task: Columns.of(data.task_columns(task)) for task in data.tasks},
+            "task_columns": _shared(
+                Columns.of, {task: data.task_columns(task) for task in data.tasks}
+            ),
             "objective": objectives.names,
             "metric": objectives.metric_names,
             "reports": task_reports(
@@ -138,10 +140,14 @@ class Fitted:
             "has_task_levels": self.has_task_levels,
             "unseen_at_random": self.settings.options.unseen_at_random,
             "params": backend.without_threads(self.params),
-            "specific_params": {
-                task: backend.without_threads(own) for task, own in self.specific_params.items()
-            },
+            "specific_params": _shared(backend.without_threads, self.specific_params),
         }
+
+
+def _shared(make: Callable[[Any], Any], by_task: Mapping[TaskName, Any]) -> dict[TaskName, Any]:
+    """Return what is made for each task: the same for tasks that have the same object."""
+    found = {id(own): make(own) for own in {id(own): own for own in by_task.values()}.values()}
+    return {task: found[id(own)] for task, own in by_task.items()}
 
 
 def fitted_by_plan(

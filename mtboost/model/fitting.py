@@ -492,7 +492,8 @@ def fit_two_stages(
             # Only what they have found is needed from here on; of many tasks trees take much room.
             validated = {task: replace(model, trees=None) for task, model in specific.items()}
             del specific
-            fitted = replace(fitted, specific={}, validated=validated).on_rows(data)
+            fitted = replace(fitted, specific={}, validated=validated)
+            fitted = fitted.on_rows(data)
     return fitted
 
 

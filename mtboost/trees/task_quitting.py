@@ -291,14 +291,15 @@ class BaseQuitAt:
 
     def __init__(self, left_after: Mapping[TaskName, int]) -> None:
         super().__init__()
-        self._left_after = left_after
+        self._tasks_by_round: dict[int, list[TaskName]] = {}
+        for task, last_round in left_after.items():
+            self._tasks_by_round.setdefault(last_round, []).append(task)
 
     def _end_round(self, model: object, n_rounds: int) -> None:
         growth = growth_of(model)
         assert growth is not None
-        for task, last_round in self._left_after.items():
-            if last_round == n_rounds:
-                growth.quit(growth.tasks.code(task))
+        for task in self._tasks_by_round.get(n_rounds, []):
+            growth.quit(growth.tasks.code(task))
 
 
 def rounds_of_rows(

@@ -4,6 +4,7 @@
 The split scores of section 3.2 have their own slow twin in tests/oracle.
 """
 
+import gc
 import pickle
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from model_documents import trees
 import mtboost
 from mtboost.errors import DataError, UnsupportedError
 from mtboost.metrics import Metric
+from mtboost.model import fitted
+from mtboost.model.stages.specific import SpecificModel
 from mtboost.xgboost import TaskSplit
 from mtboost.xgboost.library import version
 from mtboost.xgboost.quitting import TaskQuitting
@@ -792,6 +795,22 @@ def test_refitting_lets_a_task_leave_after_the_round_found(library):
     first = min(n_rounds for n_rounds in left.values() if n_rounds is not None)
     assert trees[:first] == stock[:first]
     assert trees[first] != stock[first]
+
+
+def test_refitting_keeps_no_model_that_only_validation_needs(library, monkeypatch):
+    n_with_trees = []
+
+    def spy(*arguments):
+        kept = [each for each in gc.get_objects() if isinstance(each, SpecificModel)]
+        n_with_trees.append(sum(each.trees is not None for each in kept))
+        return refit_common(*arguments)
+
+    refit_common = fitted.refit_common
+    gc.collect()  # cycles of other tests
+    monkeypatch.setattr(fitted, "refit_common", spy)
+    refitted = fit(validation_fraction=0.3, refit=True, library=library)
+    assert n_with_trees == [0]
+    assert any(refitted.specific.values())
 
 
 def rules_of(model, early_stopping_rounds):

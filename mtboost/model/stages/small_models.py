@@ -23,8 +23,9 @@ from mtboost.trees.backend import Backend, Margins, Rows
 from mtboost.trees.document import Unloaded
 from mtboost.trees.small_models import RowsByModel, SmallTrainer, Stopping
 
-# Cells of the rows of models that are trained side by side; more of them are slower.
-_MOST_CELLS = 1_000_000
+# Cells of the rows of models that are trained side by side, of which more are slower, and their
+# rounds, where all are trained: while trees grow they take several times the room of the model's.
+_MOST_CELLS, _MOST_ROUNDS = 400_000, 400_000
 
 _Codes = npt.NDArray[np.int64]
 
@@ -112,7 +113,10 @@ def fit_small_models(
     )
     own_starts = partial(_own_starts, settings, own) if are_alone else None
     found: dict[TaskName, SmallModel] = {}
-    for part in _parts(places, data.tasks.counts[codes[places]] * table.n_features):
+    sizes = data.tasks.counts[codes[places]] * table.n_features / _MOST_CELLS
+    if valid is None:
+        sizes = np.maximum(sizes, n_rounds[places] / _MOST_ROUNDS)
+    for part in np.split(places, np.flatnonzero(np.diff(np.cumsum(sizes).astype(int))) + 1):
         rows = _rows_by_model(data, cells, margins, codes[part])
         if np.isinf(rows.cells).any():
             continue  # the library refuses them
@@ -193,12 +197,6 @@ def _own_starts(settings: Settings, params: Mapping[str, Any], rows: RowsByModel
         weights = None if rows.weights is None else rows.weights[begin:end]
         starts.append(own_start(settings.backend, params, rows.labels[begin:end], weights))
     return np.stack(starts)
-
-
-def _parts(places: _Codes, n_cells: npt.NDArray[np.int64]) -> list[_Codes]:
-    """Models that are trained at a time."""
-    numbers = np.cumsum(n_cells) // _MOST_CELLS
-    return np.split(places, np.flatnonzero(np.diff(numbers)) + 1)
 
 
 def _rows_by_model(

@@ -25,6 +25,8 @@ from mtboost.trees.backend import Backend, Margins, Rows, UntrainableError
 from mtboost.trees.document import Unloaded
 from mtboost.trees.feature_weights import FeaturePrior
 
+_NO_CURVE = np.empty(0)  # of all tasks without a model, which may be many
+
 
 @dataclass(frozen=True, slots=True)
 class SpecificModel:
@@ -435,7 +437,7 @@ def _no_model(
     history: npt.NDArray[np.float64] | None = None,
 ) -> SpecificModel:
     """Return no rounds; with a booster only where the task's columns must be remembered."""
-    history = np.empty(0) if history is None else history
+    history = _NO_CURVE if history is None else history
     own, common = data.task_columns(task), data.common
     if (own.feature_names, own.n_features) == (common.feature_names, common.n_features):
         return SpecificModel(None, 0, history, reason)
