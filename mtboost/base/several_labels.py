@@ -80,9 +80,26 @@ def in_order_of_labels(argument: str, values: Any, names: LabelNames) -> Any:
     if tuple(range(len(names))) in (names, own):  # positions, and no names
         return values
     raise DataError(
-        f"{argument} has {listed(own, 'column')}, and y {listed(names, 'label')}: "
-        "name them alike, or pass an array with the columns in the order of y."
+        f"{argument} has {listed(own, 'column')}, but there are {listed(names, 'label')}: "
+        "name them alike, or pass an array with the columns in their order."
     )
+
+
+def in_order_of_predictions(y: Any, predicted: npt.NDArray[Any], labels: LabelNames) -> Any:
+    """Return true labels with their columns in the order of the predicted ones, `labels`.
+
+    Raises
+    ------
+    DataError
+        There are more or fewer than predicted, or they have other names.
+    """
+    names = names_of_labels(y)
+    n_found = 1 if names is None else len(names)
+    n_predicted = 1 if predicted.ndim == 1 else predicted.shape[1]
+    if n_found != n_predicted:
+        found, expected = ("one label" if n == 1 else f"{n} labels" for n in (n_found, n_predicted))
+        raise DataError(f"y has {found} a row, but the model predicts {expected}: pass as many.")
+    return y if names is None else in_order_of_labels("y", y, labels)
 
 
 def values_and_known(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:

@@ -248,6 +248,24 @@ def test_estimators_fit_and_score_several_labels():
     assert regressor.score(X, Y, sample_weight=np.ones(N)) == pytest.approx(r2.mean())
 
 
+@pytest.mark.parametrize("estimator", [MultiTaskClassifier, MultiTaskRegressor])
+def test_scores_compare_labels_with_predictions_of_their_name(estimator):
+    few = {"n_estimators": 8, "strategy": "two-stage", "random_state": 0}
+    labels = (Y[["late", "cost"]].fillna(0.0) > 0).astype(int)
+    of_two = estimator(**few).fit(X, labels)
+    late, cost = labels
+    score = of_two.score(X, labels)
+    assert of_two.score(X, labels.to_numpy()) == of_two.score(X, labels[[cost, late]]) == score
+    assert of_two.score(X, labels.to_numpy()[:, ::-1]) < score
+    with pytest.raises(DataError, match="y has columns 'a', 'b', but there are labels 'late', 'co"):
+        of_two.score(X, labels.set_axis(["a", "b"], axis=1))
+    with pytest.raises(DataError, match="y has one label a row, but the model predicts 2 labels"):
+        of_two.score(X, labels[late])
+    of_one = estimator(**few).fit(X, labels[late])
+    with pytest.raises(DataError, match="y has 2 labels a row, but the model predicts one label"):
+        of_one.score(X, labels)
+
+
 @pytest.mark.parametrize("dtype", ["object", "boolean", "Int64"])
 def test_a_classifier_takes_labels_of_pandas_with_unknown_ones(dtype):
     """``(Y > 0).where(Y.notna())`` is a table of objects: True, False and NaN."""
@@ -321,7 +339,9 @@ def test_weights_margins_and_predictions_have_their_labels_by_name():
     named = mtboost.fit(table, labels.to_numpy(), weight=weight, **options)  # labels have no names
     np.testing.assert_array_equal(by_array.predict(table), named.predict(table))
     wrong = weight.rename(columns={"cost": "price"})
-    with pytest.raises(DataError, match="weight has columns 'price', 'delay', and y labels"):
+    with pytest.raises(
+        DataError, match="weight has columns 'price', 'delay', but there are labels"
+    ):
         mtboost.fit(table, labels, weight=wrong, **options)
     with pytest.raises(DataError, match="base_margin has columns"):
         model.predict(table, base_margin=start.rename(columns={"cost": "price"}))

@@ -179,6 +179,8 @@ def _save_case(rng: np.random.Generator) -> Case:
             except refusals as error:
                 is_interrupt = isinstance(error, KeyboardInterrupt)
                 assert path.read_bytes() in ((before, after) if is_interrupt else (before,))
+                if is_interrupt:  # perhaps just as the file was created: the next save removes it
+                    model(str(kind)).save(path)
                 assert os.listdir(folder) == ["model.mtb"], "a temporary file was left"
                 raise
             assert path.read_bytes() == after

@@ -16,7 +16,12 @@ from mtboost.base.checks import check_choice
 from mtboost.base.class_weights import weights_of_classes, weights_with_classes
 from mtboost.base.frames import Output, like, predictions_as
 from mtboost.base.renamed import renamed, without_parameters
-from mtboost.base.several_labels import known_labels, names_of_labels, values_and_known
+from mtboost.base.several_labels import (
+    in_order_of_predictions,
+    known_labels,
+    names_of_labels,
+    values_and_known,
+)
 from mtboost.base.sklearn_input import accuracy, check_classes, class_codes
 from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.multi_task.base import (
@@ -400,6 +405,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         predicted = in_one_array("predictions", self.predict(X, task=task), X)
         y = in_one_array("y", y, X)
         sample_weight = in_one_array("sample_weight", sample_weight, X)
+        y = in_order_of_predictions(y, predicted, self.model_._labels)
         if names_of_labels(y) is None:
             return accuracy(y, predicted, sample_weight)
         values, is_known = values_and_known(y)

@@ -13,7 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.frames import Output
 from mtboost.base.renamed import renamed, without_parameters
-from mtboost.base.several_labels import names_of_labels, values_and_known
+from mtboost.base.several_labels import (
+    in_order_of_predictions,
+    names_of_labels,
+    values_and_known,
+)
 from mtboost.base.sklearn_input import r2
 from mtboost.base.task_tables import is_mapping
 from mtboost.errors import UnsupportedError
@@ -269,6 +273,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
         predicted = in_one_array("predictions", self.predict(X, task=task), X)
         y = in_one_array("y", y, X)
         sample_weight = in_one_array("sample_weight", sample_weight, X)
+        y = in_order_of_predictions(y, predicted, self.model_._labels)
         if names_of_labels(y) is None:
             return r2(y, predicted, sample_weight)
         values, is_known = values_and_known(y)
