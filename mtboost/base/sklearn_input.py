@@ -81,7 +81,8 @@ def checked_labels(estimator: Any, y: Any, **options: Any) -> Any:
         with reading_numbers("y"), _keeping_names(estimator):
             return without_objects(validate_data(estimator, y=y, **options))
     except TypeError:  # pandas' NA is not true or false
-        check_classes(y)
+        if not issparse(y):
+            check_classes(y)
         raise
 
 
@@ -196,11 +197,11 @@ def as_numbers(
     try:
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         for (row, *_), label in np.ndenumerate(y):
             try:
                 float(label)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise DataError(f"y is {shown(label)} at row {row}: {remedy}") from None
         raise
 

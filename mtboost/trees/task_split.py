@@ -91,7 +91,8 @@ class BaseTaskSplit(abc.ABC):
         options: TreeOptions | None = None,
     ) -> None:
         super().__init__()
-        if task_column is None and task_splits != 1.0:
+        is_number = isinstance(task_splits, int | float | np.number)
+        if task_column is None and not (is_number and task_splits == 1.0):
             raise ParameterError(
                 f"task_splits={task_splits!r} is about nodes that split the tasks by a column: "
                 "name it, task_column=, or leave task_splits out."

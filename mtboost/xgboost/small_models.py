@@ -21,7 +21,7 @@ import xgboost
 from mtboost import _core
 from mtboost.base.arrays import Float32Array
 from mtboost.base.checked_tables import as_table
-from mtboost.errors import UnsupportedError
+from mtboost.errors import ParameterError, UnsupportedError
 from mtboost.trees.document import Unloaded
 from mtboost.trees.leaf_gains import Splits, gains_of_values
 from mtboost.trees.losses import make_loss
@@ -308,7 +308,7 @@ def small_trainer(
             arithmetic=library.arithmetic(),
             **settings.objective_options,
         )
-    except UnsupportedError:
+    except (ParameterError, UnsupportedError):  # such as a share of 0, which XGBoost allows
         return None
     if settings.library_only is not None or loss.refits_leaves:
         return None

@@ -246,6 +246,11 @@ def spread(y, task, **options):
     return spread_of_units(Dataset(np.zeros((len(y), 1)), y, task=task, **options))
 
 
+def test_labels_whose_squares_are_zero_have_no_spread():
+    _, y, task = standard_rows()
+    assert spread(1e-301 * y, task) == 0.0
+
+
 def test_spread_is_that_of_the_units_without_what_chance_adds():
     rng = np.random.default_rng(0)
     units = np.exp(rng.normal(size=200))

@@ -69,10 +69,10 @@ _ODD = (
     *(np.array([1.0, 2.0, 3.0]), np.array([[1, 2]]), np.str_("entropy"), np.bool_(True), _function),
     *(decimal.Decimal("0.5"), np.datetime64("2020-01-01"), object, range(3), {1, 2}),
 )
-#: Numbers of rounds or trees: large ones are legal and take long.
+#: Numbers of rounds, trees or models: large ones are legal and take long.
 _LONG = {
     *("num_boost_round", "specific_rounds", "n_estimators", "num_iterations"),
-    *("early_stopping_rounds", "early_stopping_rounds"),
+    *("early_stopping_rounds", "n_ensemble"),
 }
 _SHORT_ODD = tuple(
     value for value in _ODD if not isinstance(value, int | float) or not 100 < abs(value) < 10**400

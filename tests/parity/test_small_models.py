@@ -189,6 +189,7 @@ def test_more_values_than_bins_are_no_obstacle_without_missing_values(monkeypatc
     "arguments",
     [
         {"params": {"colsample_bynode": 0.5}},
+        {"specific_params": {"colsample_bytree": 0}},  # one feature, to XGBoost
         {
             "objective": lambda margins, matrix: (
                 margins - matrix.get_label(),
@@ -202,7 +203,14 @@ def test_more_values_than_bins_are_no_obstacle_without_missing_values(monkeypatc
         {"weight": np.arange(N) % 2.0},
         {"X": np.asfortranarray(X), "feature_prior": [1.0, 2.0, 3.0, 4.0, 5.0]},
     ],
-    ids=["features drawn", "a function", "leaves refitted", "rows without weight", "prior"],
+    ids=[
+        "features drawn",
+        "a share of 0",
+        "a function",
+        "leaves refitted",
+        "rows without weight",
+        "prior",
+    ],
 )
 def test_the_library_trains_what_only_it_can(arguments, monkeypatch):
     grown = []

@@ -99,6 +99,29 @@ def test_classifiers_refuse_labels_that_are_none(estimator, y):
     assert not isinstance(caught.value, UnboundLocalError)
 
 
+@pytest.mark.parametrize("estimator", CLASSIFIERS[:2], ids=lambda each: type(each).__name__)
+def test_sparse_labels_of_one_column_are_refused_in_any_format(estimator):
+    with pytest.raises(TypeError, match="Sparse data was passed for y, but dense data is required"):
+        estimator.fit(X, sp.dok_array(CLASSES[:, np.newaxis]))
+
+
+def test_a_huge_label_among_indicators_is_refused():
+    estimator = mtboost.ProjectedBoostingClassifier(**FEW).fit(X, (OUTPUTS > 0).astype(int))
+    with pytest.raises(DataError, match="y is 1000.* at row 0"):
+        estimator.score(X, planted(np.ones((N, 3), int), HUGE))
+
+
+@pytest.mark.parametrize("time", [np.inf, 0, np.arange(N)], ids=["infinite", "number", "array"])
+def test_the_time_of_an_estimator_is_a_column(time):
+    with pytest.raises(TypeError, match="time must be None or the name of a column of X, found"):
+        mtboost.MultiTaskRegressor(time=time, validation="last", **FEW).fit(X, Y)
+
+
+def test_the_column_of_times_needs_a_table_with_names():
+    with pytest.raises(DataError, match="time is 'day', but the columns of X have no names"):
+        mtboost.MultiTaskRegressor(time="day", validation="last", **FEW).fit(X, Y)
+
+
 def test_parameters_of_an_estimator_are_a_mapping():
     with pytest.raises(TypeError, match="params must be None or a mapping, found 'x'"):
         mtboost.MultiTaskRegressor(params="x", strategy="two-stage").fit(X, Y)
@@ -136,6 +159,12 @@ def test_a_multi_task_tree_refuses_to_score_odd_labels(y):
     fitted = mtboost.MTDecisionTreeClassifier().fit(X, CLASSES)
     with pytest.raises((ValueError, TypeError)):
         fitted.score(X, y)
+
+
+def test_a_score_needs_a_table_of_some_task():
+    fitted = mtboost.MultiTaskClassifier(**{"strategy": "two-stage", **FEW}).fit(X, CLASSES)
+    with pytest.raises(DataError, match="X is an empty mapping: give a table for each task"):
+        fitted.score({}, {})
 
 
 def test_missing_outputs_are_refused_by_forests():
@@ -187,6 +216,7 @@ BAD_FITS = {
     "margins": ({"base_margin": [[1.0], [1.0, 2.0]]}, DataError, "rectangular"),
     "threads": ({"n_threads": 10**6}, ParameterError, "n_threads must be .* to 1024, found"),
     "seed": ({"seed": 2**64}, ParameterError, "seed must be an integer"),
+    "symmetric": ({"symmetric_trees": np.empty(0)}, TypeError, "symmetric_trees must be True or"),
     "validation": (
         {"strategy": "auto", "validation_fraction": np.empty(0)},
         TypeError,
@@ -345,6 +375,7 @@ BAD_TUNES = {
     "space": ({"space": {3: [1]}}, TypeError, "a name in space must be a str, found 3"),
     "objective": ({"objective": pd.Series([1.0])}, TypeError, "objective must be None or"),
     "rounds": ({"specific_rounds": np.empty(0)}, TypeError, "specific_rounds must be"),
+    "rounds, huge": ({"specific_rounds": -HUGE}, ParameterError, "specific_rounds must be"),
     "validation": ({"validation_fraction": np.empty(0)}, TypeError, "validation_fraction must be"),
     **{
         f"range, {low:g} to {high:g}": (
@@ -410,6 +441,13 @@ def test_pairs_of_plug_ins_are_pairs_of_a_matrix_and_tasks(name):
         module.task_metric("rmse", 3)
     with pytest.raises(TypeError, match="objective must be a name or a function, found 3"):
         module.TaskObjective(3, TASK)
+
+
+@pytest.mark.parametrize("name", PLUG_INS)
+@pytest.mark.parametrize("penalty", [np.empty(0), np.ones(2), None])
+def test_task_splits_without_a_column_are_refused(name, penalty):
+    with pytest.raises(ParameterError, match="is about nodes that split the tasks by a column"):
+        PLUG_INS[name][0].TaskSplit(TASK, task_splits=penalty)
 
 
 @pytest.mark.parametrize("name", PLUG_INS)

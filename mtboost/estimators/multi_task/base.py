@@ -30,12 +30,12 @@ from mtboost.base.sklearn_input import (
     checked_table,
     reading_numbers,
 )
-from mtboost.base.tables import Table, TaskColumn, columns_of
+from mtboost.base.tables import Table, TaskColumn, column_names, columns_of
 from mtboost.base.task_tables import CommonFeatures, check_task_keys, is_mapping
 from mtboost.base.task_weights import TaskWeight
 from mtboost.base.tasks import TaskName
 from mtboost.base.threads import threads_of_jobs
-from mtboost.errors import ParameterError
+from mtboost.errors import DataError, ParameterError
 from mtboost.estimators.files import SavedEstimator
 from mtboost.estimators.tree_parameters import seed_of
 from mtboost.model.fitting import fit
@@ -129,6 +129,8 @@ def in_one_array(argument: str, values: Any, X: Any) -> Any:
     """Return what belongs to the rows of a mapping of tables, one table after the other."""
     if values is None or not is_mapping(X):
         return values
+    if not X:
+        raise DataError("X is an empty mapping: give a table for each task.")
     check_task_keys(argument, values, X)
     return np.concatenate([as_array(values[task]) for task in X])
 
@@ -336,7 +338,7 @@ class MultiTaskEstimator(SavedEstimator):
             if has_bounds(self.objective) or names_of_labels(y) is None:
                 y = self._check_labels(y)
             checked = self._check_table(X, reset=True)
-            used = None if self.time is None else set(map(str, X.columns)) - {self.time}
+            used = None if self.time is None else set(column_names(X)) - {self.time}
             table = as_table(checked, task_column=self.task, used=used)
             warn_of_different_texts(checked, table, table.n_rows)
             if sample_weight is not None and as_array(sample_weight).ndim < 2:
@@ -379,6 +381,8 @@ class MultiTaskEstimator(SavedEstimator):
                 "objective is a mapping, but the tasks of an estimator are all of one kind: use "
                 "mtboost.fit(X, y, objective={task: ...})."
             )
+        if self.time is not None:
+            check_type("time", self.time, str, "None or the name of a column of X")
         # Should this fit fail, an earlier model would have the wrong classes and columns.
         self.__dict__.pop("model_", None)
         return get_backend(self.backend)

@@ -166,4 +166,4 @@ def _check_auto(early_stopping_rounds: object, min_delta: object) -> None:
 
 def is_zero(value: object) -> bool:
     """Whether a value is the number 0."""
-    return is_number(value) and float(value) == 0.0
+    return is_number(value) and bool(value == 0)

@@ -132,7 +132,7 @@ def spread_of_units(data: Dataset) -> float:
 
     deviations = np.abs(labels - means(labels)[codes])
     first, second = means(deviations), means(deviations**2)
-    known = (counts >= _LEAST_ROWS) & (first > 0.0)
+    known = (counts >= _LEAST_ROWS) & (first**2 > 0.0)
     if np.count_nonzero(known) < 2:
         return 0.0
     squares = second[known] / first[known] ** 2
