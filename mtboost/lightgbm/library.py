@@ -272,6 +272,11 @@ def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_o
                 f"{argument}: linear_tree=True puts linear models in the leaves, which mtboost "
                 f"cannot read: leave it out."
             )
+        elif (kind := params_of_booster["boosting"]) in ("dart", "rf"):
+            raise UnsupportedError(
+                f"{argument}: boosting={kind!r} changes what the trees of earlier rounds add: use "
+                "boosting='gbdt'."
+            )
     except ParameterError as error:
         raise ParameterError(f"{argument}: {error}") from None
 

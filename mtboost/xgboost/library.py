@@ -263,8 +263,14 @@ def check_values(params: Mapping[str, Any], table: Table, argument: str, *, is_o
         tree = learner["gradient_booster"].get("tree_train_param", {})
         groups = _parse_interactions(tree.get("interaction_constraints", ""))
         check_groups(groups, table.n_features)
+        kind = learner["learner_train_param"]["booster"]
         if is_ours:
             read_settings(booster)
+        elif kind != "gbtree":
+            raise UnsupportedError(
+                f"{argument}: booster={kind!r} trains models whose rounds cannot be taken apart: "
+                "use booster='gbtree'."
+            )
         if not trains_on_values(params):
             with uninterrupted():  # XGBoost would take Ctrl-C for a matrix without rows
                 matrix = xgboost.QuantileDMatrix(row, max_bin=params.get("max_bin"), **columns)

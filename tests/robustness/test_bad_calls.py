@@ -20,7 +20,14 @@ from sklearn.ensemble import RandomForestRegressor
 
 import mtboost
 import mtboost.spark
-from mtboost.errors import DataError, ModelFormatError, MtboostError, ParameterError, TrainingError
+from mtboost.errors import (
+    DataError,
+    ModelFormatError,
+    MtboostError,
+    ParameterError,
+    TrainingError,
+    UnsupportedError,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread_unless_asked")
 
@@ -237,6 +244,20 @@ def test_names_may_be_an_array(library):
         X, Y, task=TASK, feature_names=np.array(list("pqr")), backend=library.name, **SMALL
     )
     assert model.common_columns.names == ("p", "q", "r")
+
+
+@pytest.mark.parametrize("booster", ["dart", "gblinear"])
+def test_other_boosters_of_xgboost_are_refused_for_specific_models(booster):
+    params = {"booster": booster}
+    with pytest.raises(UnsupportedError, match=f"specific_params: booster='{booster}' trains mode"):
+        mtboost.fit(X, Y, task=TASK, specific_params=params, **SMALL)
+
+
+@pytest.mark.parametrize("boosting", ["dart", "rf"])
+def test_other_ways_to_boost_of_lightgbm_are_refused_for_specific_models(boosting):
+    params = {"boosting": boosting, "feature_fraction": 0.5}
+    with pytest.raises(UnsupportedError, match=f"specific_params: boosting='{boosting}' changes"):
+        mtboost.fit(X, Y, task=TASK, backend="lightgbm", specific_params=params, **SMALL)
 
 
 def test_a_builtin_function_is_no_callback_of_lightgbm():
