@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mtboost.base.arrays import Float32Array
-from mtboost.base.checks import check_type
+from mtboost.base.checks import check_type, is_number
 from mtboost.base.renamed import renamed
 from mtboost.base.tasks import TaskName, TaskSet, as_tasks
 from mtboost.errors import DataError, ParameterError, UnsupportedError
@@ -91,8 +91,8 @@ class BaseTaskSplit(abc.ABC):
         options: TreeOptions | None = None,
     ) -> None:
         super().__init__()
-        is_number = isinstance(task_splits, int | float | np.number)
-        if task_column is None and not (is_number and task_splits == 1.0):
+        is_default = is_number(task_splits) and task_splits == 1.0
+        if task_column is None and not is_default:
             raise ParameterError(
                 f"task_splits={task_splits!r} is about nodes that split the tasks by a column: "
                 "name it, task_column=, or leave task_splits out."

@@ -257,6 +257,10 @@ def test_scores_compare_labels_with_predictions_of_their_name(estimator):
     score = of_two.score(X, labels)
     assert of_two.score(X, labels.to_numpy()) == of_two.score(X, labels[[cost, late]]) == score
     assert of_two.score(X, labels.to_numpy()[:, ::-1]) < score
+    weight = pd.DataFrame({late: np.linspace(0.1, 1.0, N), cost: np.linspace(2.0, 1.0, N)})
+    weighted = of_two.score(X, labels, sample_weight=weight)
+    assert weighted == of_two.score(X, labels, sample_weight=weight[[cost, late]])
+    assert weighted != of_two.score(X, labels, sample_weight=weight.to_numpy()[:, ::-1])
     with pytest.raises(DataError, match="y has columns 'a', 'b', but there are labels 'late', 'co"):
         of_two.score(X, labels.set_axis(["a", "b"], axis=1))
     with pytest.raises(DataError, match="y has one label a row, but the model predicts 2 labels"):

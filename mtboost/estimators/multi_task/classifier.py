@@ -17,6 +17,7 @@ from mtboost.base.class_weights import weights_of_classes, weights_with_classes
 from mtboost.base.frames import Output, like, predictions_as
 from mtboost.base.renamed import renamed, without_parameters
 from mtboost.base.several_labels import (
+    in_order_of_labels,
     in_order_of_predictions,
     known_labels,
     names_of_labels,
@@ -391,7 +392,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
             Columns as in ``fit``. With a mapping `y` and `sample_weight` are mappings, too.
         y : array-like of shape (n_rows,) or (n_rows, n_labels)
             True classes.
-        sample_weight : array-like of shape (n_rows,), optional
+        sample_weight : array-like of shape (n_rows,) or (n_rows, n_labels), optional
             Row weights >= 0.
         task : array-like of shape (n_rows,), optional
             Task of each row, if ``fit`` had it.
@@ -405,7 +406,9 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskEstimator):  # type: ignore[
         predicted = in_one_array("predictions", self.predict(X, task=task), X)
         y = in_one_array("y", y, X)
         sample_weight = in_one_array("sample_weight", sample_weight, X)
-        y = in_order_of_predictions(y, predicted, self.model_._labels)
+        names = self.model_._labels
+        y = in_order_of_predictions(y, predicted, names)
+        sample_weight = in_order_of_labels("sample_weight", sample_weight, names)
         if names_of_labels(y) is None:
             return accuracy(y, predicted, sample_weight)
         values, is_known = values_and_known(y)

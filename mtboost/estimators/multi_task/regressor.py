@@ -14,6 +14,7 @@ from mtboost.base.docstrings import shares_docstring_of
 from mtboost.base.frames import Output
 from mtboost.base.renamed import renamed, without_parameters
 from mtboost.base.several_labels import (
+    in_order_of_labels,
     in_order_of_predictions,
     names_of_labels,
     values_and_known,
@@ -236,7 +237,7 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
             Columns as in ``fit``. With a mapping `y` and `sample_weight` are mappings, too.
         y : array-like of shape (n_rows,) or (n_rows, n_labels)
             True numbers, or times as in ``fit``.
-        sample_weight : array-like of shape (n_rows,), optional
+        sample_weight : array-like of shape (n_rows,) or (n_rows, n_labels), optional
             Row weights >= 0.
         task : array-like of shape (n_rows,), optional
             Task of each row, if ``fit`` had it.
@@ -273,7 +274,9 @@ class MultiTaskRegressor(RegressorMixin, MultiTaskEstimator):  # type: ignore[mi
         predicted = in_one_array("predictions", self.predict(X, task=task), X)
         y = in_one_array("y", y, X)
         sample_weight = in_one_array("sample_weight", sample_weight, X)
-        y = in_order_of_predictions(y, predicted, self.model_._labels)
+        names = self.model_._labels
+        y = in_order_of_predictions(y, predicted, names)
+        sample_weight = in_order_of_labels("sample_weight", sample_weight, names)
         if names_of_labels(y) is None:
             return r2(y, predicted, sample_weight)
         values, is_known = values_and_known(y)

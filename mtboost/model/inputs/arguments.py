@@ -89,8 +89,9 @@ class Arguments:
     def checked(self) -> Self:
         """Return the arguments with strategy and effort, if what does not need rows is valid."""
         check_count("n_ensemble", self.n_ensemble, low=1)
-        if self.refit is not None:
-            check_switch("refit", self.refit)
+        for name in ("refit", "symmetric_trees"):
+            if getattr(self, name) is not None:
+                check_switch(name, getattr(self, name))
         check_switch("baselines", self.baselines)
         check_switch("shrink_to_constant", self.shrink_to_constant)
         for name in ("calibrate", "intervals"):

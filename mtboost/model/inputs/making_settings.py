@@ -275,8 +275,6 @@ def tree_options(
         fixed.add("shrink_to_constant")
     score, strength = arguments.split_score, arguments.random_strength
     symmetric = arguments.symmetric_trees
-    if symmetric is not None:
-        check_switch("symmetric_trees", symmetric)
     price, n_descriptors = task_splits_of(arguments.task_splits, problem.objective, problem.data)
     if score is None:
         splits_tasks = price is not None or n_descriptors is not None

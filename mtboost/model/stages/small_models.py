@@ -23,9 +23,10 @@ from mtboost.trees.backend import Backend, Margins, Rows
 from mtboost.trees.document import Unloaded
 from mtboost.trees.small_models import RowsByModel, SmallTrainer, Stopping
 
-# Cells of the rows of models that are trained side by side, of which more are slower, and their
-# rounds, where all are trained: while trees grow they take several times the room of the model's.
-_MOST_CELLS, _MOST_ROUNDS = 400_000, 400_000
+# Cells of the rows of models that are trained side by side: more are slower, and take more memory.
+_MOST_CELLS = 400_000
+# Rounds of these models, where their number is fixed: trees take more memory while they grow.
+_MOST_ROUNDS = 400_000
 
 _Codes = npt.NDArray[np.int64]
 
@@ -116,7 +117,7 @@ def fit_small_models(
     sizes = data.tasks.counts[codes[places]] * table.n_features / _MOST_CELLS
     if valid is None:
         sizes = np.maximum(sizes, n_rounds[places] / _MOST_ROUNDS)
-    for part in np.split(places, np.flatnonzero(np.diff(np.cumsum(sizes).astype(int))) + 1):
+    for part in _parts(places, sizes):
         rows = _rows_by_model(data, cells, margins, codes[part])
         if np.isinf(rows.cells).any():
             continue  # the library refuses them
@@ -197,6 +198,12 @@ def _own_starts(settings: Settings, params: Mapping[str, Any], rows: RowsByModel
         weights = None if rows.weights is None else rows.weights[begin:end]
         starts.append(own_start(settings.backend, params, rows.labels[begin:end], weights))
     return np.stack(starts)
+
+
+def _parts(places: _Codes, sizes: Float64Array) -> list[_Codes]:
+    """Models that are trained at a time; `sizes` are those of each, in the most of a part."""
+    numbers = np.cumsum(sizes).astype(np.int64)
+    return np.split(places, np.flatnonzero(np.diff(numbers)) + 1)
 
 
 def _rows_by_model(
